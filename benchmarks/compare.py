@@ -28,9 +28,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import tables
+import measuring
 import xla_ffi_kit
-from turns import turns
 from xla_ffi_kit.ops.rms_norm import rms_norm_op
 
 Function = Callable[..., Any]
@@ -222,35 +221,18 @@ def measure(cell: str, seconds: float) -> dict[str, float]:
     """Contestant -> the median seconds of a call; results are compared."""
     contestants = calls(cell)
     compare(cell, {who: call() for who, call in contestants.items()})
-    found = turns(contestants, seconds)
+    found = measuring.turns(contestants, seconds)
     return {who: times.median for who, times in found.items()}
 
 
 def row(cell: str, times: Mapping[str, float]) -> list[str]:
     """A line of the table."""
     ratios = [
-        tables.digits(times[who] / times["kit"]) if who in times else "-"
+        measuring.digits(times[who] / times["kit"]) if who in times else "-"
         for who in ("xla", "tutorial", "copy")
     ]
-    durations = [tables.duration(times[who]) for who in ("xla", "kit")]
+    durations = [measuring.duration(times[who]) for who in ("xla", "kit")]
     return [f"`{cell}`", *durations, *ratios]
-
-
-def plot(path: str, measured: Mapping[str, Mapping[str, float]]) -> None:
-    """Draws how many times as fast as XLA's own code each is."""
-    import matplotlib
-
-    matplotlib.use("Agg")  # no display
-    import matplotlib.pyplot as plt
-
-    cells = list(reversed(measured))
-    ratios = [measured[c]["xla"] / measured[c]["kit"] for c in cells]
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    axes.barh(cells, ratios)
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_xlabel("times as fast as XLA's own code")
-    figure.savefig(path)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -261,7 +243,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--seconds", type=float, default=5, help="of each cell (default 5)")
     add("--quick", action="store_true", help="a few cells, half a second each")
     add("--json", metavar="FILE", help="write the figures to this file")
-    add("--plot", metavar="FILE", help="draw them")
     add("--publish", action="store_true", help=f"write {PAGE}")
     options = parser.parse_args(arguments)
     cells = [CELLS[i] for i in QUICK] if options.quick else CELLS
@@ -275,14 +256,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         print("  ".join(row(cell, measured[cell])), flush=True)
     if options.json:
-        about = {"machine": tables.machine(), "seconds": measured}
+        about = {"machine": measuring.machine(), "seconds": measured}
         pathlib.Path(options.json).write_text(json.dumps(about, indent=1))
-    if options.plot:
-        plot(options.plot, measured)
     if options.publish:
         heading = ("cell", "XLA", "kit", "x XLA", "x loop", "x copy")
         rows = [row(cell, times) for cell, times in measured.items()]
-        tables.publish(PAGE, tables.table(heading, rows))
+        measuring.publish(PAGE, measuring.table(heading, rows))
     return 0
 
 

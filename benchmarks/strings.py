@@ -4,7 +4,7 @@
     tools/bazel run -c opt //benchmarks:strings -- --publish
 
 Value, and value and gradient (`derivatives="kernel"`), in f32, of one row and
-of 391, all on one thread. They take turns in this process, and the least time
+of 391, all on one thread; of loops over a state also in the form of kit::scan. They take turns in this process, and the least time
 counts. Before, their results are compared.
 """
 
@@ -23,12 +23,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-import tables
+import measuring
 from strings_kernels import Kernel, kernels
-from turns import turns
 
 PAGE = "docs/strings_measured.md"
 ROWS = (1, 391)
+HEADING = (
+    "kernel",
+    "rows",
+    "value",
+    "x JAX",
+    "gradient",
+    "x JAX",
+    "by `kit::scan`",
+    "x JAX",
+)
 _ONE_THREAD = (
     " --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 )
@@ -46,6 +55,7 @@ def calls(kernel: Kernel, rows: int) -> dict[str, _Calls]:
     batched = kernel.of_rows if shape else lambda function: function
     lanes = {"lanes": True} if shape and kernel.lanes else {}
     op = kernel.operation(dtypes="f32", **lanes)
+    scan = kernel.scan and kernel.operation(scan=True, dtypes="f32", **lanes)
     plain, value = batched(kernel.jax), batched(kernel.value or kernel.jax)
     first = jax.tree.leaves(jax.eval_shape(plain, *operands))[0]
     ct = jnp.asarray(random.normal(size=first.shape), jnp.float32)
@@ -59,7 +69,8 @@ def calls(kernel: Kernel, rows: int) -> dict[str, _Calls]:
 
     return {
         "value": {"kit": call(op), "JAX": call(value)},
-        "gradient": {"kit": pulled(op), "JAX": pulled(plain)},
+        "gradient": {"kit": pulled(op), "JAX": pulled(plain)}
+        | ({"kit::scan": pulled(scan)} if scan else {}),
     }
 
 
@@ -92,11 +103,16 @@ def measure(kernel: Kernel, rows: int, seconds: float) -> list[str]:
     line = [kernel.name, str(rows)]
     for what, contestants in calls(kernel, rows).items():
         name = f"{kernel.name}, {what} of {rows}"
-        compare(name, contestants["JAX"](), contestants["kit"]())
-        times = turns(contestants, seconds)
-        ours, theirs = times["kit"].least, times["JAX"].least
-        line += [tables.duration(ours), tables.digits(theirs / ours)]
-    return line
+        right = contestants["JAX"]()
+        ours = [who for who in contestants if who != "JAX"]
+        for who in ours:
+            compare(name, right, contestants[who]())
+        times = measuring.turns(contestants, seconds)
+        for who in ours:
+            line.append(measuring.duration(times[who].least))
+            ratio = times["JAX"].least / times[who].least
+            line.append(measuring.digits(ratio))
+    return line + [""] * (len(HEADING) - len(line))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -120,14 +136,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             lines.append(measure(kernel, rows, options.seconds))
             print("  ".join(lines[-1]), flush=True)
     if options.json:
-        about = {"machine": tables.machine(), "lines": lines}
+        about = {"machine": measuring.machine(), "lines": lines}
         pathlib.Path(options.json).write_text(json.dumps(about, indent=1))
     if options.publish:
-        heading = ("kernel", "rows", "value", "x JAX", "gradient", "x JAX")
         forms = ((k.name, k.form) for k in kernels().values())
-        text = tables.table(heading, lines)
-        text += f"\n{tables.table(('kernel', 'its form in JAX'), forms)}"
-        tables.publish(PAGE, text)
+        text = measuring.table(HEADING, lines)
+        text += f"\n{measuring.table(('kernel', 'its form in JAX'), forms)}"
+        measuring.publish(PAGE, text)
     return 0
 
 

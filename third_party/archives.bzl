@@ -39,7 +39,7 @@ ARCHIVES = {
         sha256 = "7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343",
         strip_prefix = "highway-1.2.0",
         # Its BUILD files load their rules, which Bazel 9 no longer has built in.
-        patches = [Label("//third_party/highway:loads.patch")],
+        patches = [Label("//third_party:highway_loads.patch")],
     ),
 }
 
@@ -62,3 +62,53 @@ def declare_archive(name, archive):
         strip_prefix = archive.strip_prefix,
         url = archive.url,
     )
+
+# Highway under the kit's name where a codebase has it under another. XLA calls it
+# `highway`, the Bazel Central Registry too; older codebases, and the kit, call it
+# `com_google_highway`. Two repositories would be two libraries of one name in a
+# binary.
+_HIGHWAY_TARGETS = {
+    "": ["LICENSE", "algo", "hwy", "math"],
+    "hwy/contrib/sort": [
+        "order.h",
+        "shared-inl.h",
+        "sorting_networks-inl.h",
+        "traits-inl.h",
+        "traits128-inl.h",
+        "vqsort-inl.h",
+    ],
+}
+
+_ALIAS = """
+alias(
+    name = "{name}",
+    actual = "{repository}//{package}:{name}",
+    visibility = ["//visibility:public"],
+)
+"""
+
+def _highway_alias_impl(rctx):
+    rctx.file("WORKSPACE", "workspace(name = \"%s\")\n" % rctx.name)
+    for package, names in _HIGHWAY_TARGETS.items():
+        rctx.file(
+            package + "/BUILD.bazel" if package else "BUILD.bazel",
+            "".join([
+                _ALIAS.format(
+                    name = name,
+                    package = package,
+                    repository = rctx.attr.repository,
+                )
+                for name in names
+            ]),
+        )
+
+highway_alias = repository_rule(
+    doc = "The targets of Highway that the kit uses, as aliases of another repository's.",
+    implementation = _highway_alias_impl,
+    attrs = {
+        "repository": attr.string(
+            doc = "The repository that has them, as `@highway`.",
+            mandatory = True,
+        ),
+    },
+)

@@ -1,9 +1,19 @@
 """The project's dependencies in bzlmod mode: those of workspace.bzl."""
 
 load("//third_party:workspace.bzl", "declare_dev_repositories", "declare_repositories")
-load("//third_party/pypi:no_packages.bzl", "no_packages")
 load("//third_party/pypi:packages.bzl", "declare_packages")
 load("//third_party/python:local_python.bzl", "local_python")
+
+def _no_packages_impl(_rctx):
+    fail("xla_ffi_kit's Python package takes jax, jaxlib and numpy from the " +
+         "codebase's own packages: expected in MODULE.bazel " +
+         "xla_ffi_kit.packages(lock = ...) or " +
+         "override_repo(xla_ffi_kit, pypi = ...), got none")
+
+_no_packages = repository_rule(
+    doc = "Stands for `@pypi` where the codebase has named no Python packages: its fetch fails.",
+    implementation = _no_packages_impl,
+)
 
 def _declare_pypi(mctx):
     """Declares `pypi`, of the root module's packages."""
@@ -19,7 +29,7 @@ def _declare_pypi(mctx):
     if locks:
         declare_packages(mctx, "pypi", locks[0])
     else:
-        no_packages(name = "pypi")
+        _no_packages(name = "pypi")
 
 def _xla_ffi_kit_impl(mctx):
     declare_repositories()

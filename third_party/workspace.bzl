@@ -5,15 +5,12 @@ repositories, less the rule sets, through extensions.bzl. A repository that
 exists already is the embedder's, and is never redefined.
 """
 
-load("//third_party:archives.bzl", "ARCHIVES", "DEV_ARCHIVES", "RULE_SETS", "declare_archive")
+load("//third_party:archives.bzl", "ARCHIVES", "DEV_ARCHIVES", "RULE_SETS", "declare_archive", "highway_alias")
 load("//third_party/cc:repository.bzl", "cc_compiler")
-load("//third_party/cuda:repository.bzl", "cuda_compiler")
-load("//third_party/cuda:versions.bzl", "NVRTC_WHEELS")
-load("//third_party/highway:alias.bzl", "highway_alias")
+load("//third_party/cuda:repository.bzl", "NVRTC_WHEELS", "cuda_compiler")
 load("//third_party/pypi:packages.bzl", "pypi_hub")
 load("//third_party/pypi:pypi_wheel.bzl", "pypi_wheel")
-load("//third_party/python:local_python.bzl", "local_python")
-load("//third_party/python:python_headers.bzl", "python_headers")
+load("//third_party/python:local_python.bzl", "local_python", "python_headers")
 load("//third_party/xla:headers.bzl", "xla_headers")
 load("//third_party/xla:revision.bzl", "NEWER_HEADERS", "PLUGIN_WHEEL", "RUNTIME_WHEEL")
 

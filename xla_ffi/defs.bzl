@@ -8,13 +8,28 @@ Python all follow from it.
 
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_test")
 load("//third_party/cuda:defs.bzl", "CUDA_ONLY", "CUDA_SOURCES", "cuda_library")
-load("//xla_ffi/private:copts.bzl", "ALIGNED", "QUIET")
-load("//xla_ffi/private:handler_library.bzl", "handler_library", "handler_list")
-load("//xla_ffi/private:handler_table.bzl", "handler_table")
+load("//xla_ffi/registration:handlers.bzl", "handler_library", "handler_table")
 load("//xla_ffi/testing/cuda:defs.bzl", "emulated_cuda_library")
 
-# -O2 of gcc leaves loops of kernels unvectorised.
-_COPTS = ALIGNED + ["-O3"]
+# Functions begin on a cache line: where a loop lies, which decides up to a
+# quarter of its speed, does not depend on what is linked before it.
+_ALIGNED = ["-falign-functions=64"]
+
+# -O2 of gcc leaves loops of kernels unvectorized.
+_COPTS = _ALIGNED + ["-O3"]
+
+_KIT = Label("//:BUILD").workspace_root
+_XLA = Label("@xla//xla/ffi/api:ffi").workspace_root
+
+# In an author's own workspace gcc then takes XLA's headers, and the kit's, for the
+# system's, and keeps their warnings to itself. Here
+# --features=external_include_paths does it, in .bazelrc.
+_QUIET = [
+    option
+    for root in ([_XLA, _KIT] if _KIT else [])
+    for option in ("-isystem", root)
+    if root
+]
 
 def _cuda_sources(name, platform, srcs):
     """Those among the sources that nvcc compiles; fails if it is not their platform."""
@@ -106,28 +121,22 @@ def xla_ffi_library(
         "visibility": visibility,
     }
     private = common | {"visibility": ["//visibility:private"]}
-    handler_list(
-        name = name + "_handlers",
-        handlers = json.encode(handlers),
-        platform = platform,
-        tags = tags,
-        types = json.encode(types),
-        deps = deps,
-        **private
-    )
     handler_table(
         name = name + "_exports",
         entry = name + "_entry.cc",
-        handlers = ":" + name + "_handlers",
+        handlers = json.encode(handlers),
         library = library,
+        platform = platform,
         register = name + "_register.cc",
         table = name + "_table.cc",
         tags = tags,
+        types = json.encode(types),
         version_script = name + ".lds",
+        deps = deps,
         **common
     )
     cuda_srcs = _cuda_sources(name, platform, srcs)
-    needs = deps + [Label("//xla_ffi/private:handler_deps")]
+    needs = deps + [Label("//xla_ffi/registration:handler_deps")]
     if cuda_srcs:
         cuda_library(
             name = name + "_nvcc",
@@ -142,14 +151,14 @@ def xla_ffi_library(
         name = name + "_cc",
         srcs = srcs + [name + "_table.cc"],
         hdrs = hdrs,
-        copts = _COPTS + QUIET + copts,
+        copts = _COPTS + _QUIET + copts,
         deps = needs,
         tags = tags,
         **(private | kwargs)
     )
     handler_library(
         name = name,
-        handlers = ":" + name + "_handlers",
+        handlers = ":" + name + "_exports",
         library = ":" + name + "_cc",
         tags = tags,
         **common
@@ -157,7 +166,7 @@ def xla_ffi_library(
     cc_library(
         name = name + "_register",
         srcs = [name + "_register.cc"],
-        copts = QUIET,
+        copts = _QUIET,
         alwayslink = True,
         tags = tags + ["manual"],
         deps = [
@@ -183,7 +192,7 @@ def xla_ffi_library(
             # not when the library is loaded.
             "-Wl,-z,defs",
         ],
-        copts = QUIET,
+        copts = _QUIET,
         linkshared = True,
         tags = tags + ["manual"],
         deps = [":" + name],
@@ -192,10 +201,10 @@ def xla_ffi_library(
 
 def _pybind11_module(module, name, library, tags, common):
     """Declares `<module>.so`, the extension module of a handler library."""
-    script = Label("//xla_ffi/private:pybind11_module.lds")
+    script = Label("//xla_ffi/registration:pybind11_module.lds")
     cc_binary(
         name = module + ".so",
-        srcs = [Label("//xla_ffi/private:pybind11_module.cc")],
+        srcs = [Label("//xla_ffi/registration:pybind11_module.cc")],
         additional_linker_inputs = [script],
         copts = ["-fvisibility=hidden"],  # as pybind11 itself is compiled
         linkopts = [
@@ -289,14 +298,14 @@ def xla_ffi_op(
       **kwargs: passed to the `xla_ffi_library` of the CPU handlers.
     """
     op = name.removesuffix("_cpu")
-    for needed, argument, given in [
+    for needed, argument, sources in [
         (handlers, "srcs", srcs),
         (cuda_handlers, "cuda_srcs", cuda_srcs),
         (cuda_handlers, "cuda_kernel_srcs", cuda_kernel_srcs),
         (cuda_handlers, "emulated_tests", emulated_tests),
         (cuda_handlers, "cuda_tests", cuda_tests),
     ]:
-        if given and not needed:
+        if sources and not needed:
             fail("%s: %s: no handlers are listed that these belong to: set `%s`" % (
                 native.package_relative_label(name),
                 argument,
@@ -309,7 +318,7 @@ def xla_ffi_op(
             name = op + "_kernel",
             srcs = kernel_srcs,
             hdrs = kernel_hdrs,
-            copts = ALIGNED + kernel_copts,
+            copts = _ALIGNED + kernel_copts,
             tags = tags,
             visibility = ["//visibility:private"],
             deps = kernel_deps + [Label("//xla_ffi/core:kernel")],
@@ -355,7 +364,7 @@ def xla_ffi_op(
             cc_test(
                 name = source.removesuffix(".cc"),
                 srcs = [source],
-                copts = QUIET,
+                copts = _QUIET,
                 tags = tags,
                 target_compatible_with = compatible,
                 deps = libraries + test_deps + [

@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import tables
+import measuring
 
 TABLES = ("programs", "cells", "loops")
 # What a process has in XLA_FFI_ACCELERATE.
@@ -129,7 +129,7 @@ def figures(rows: Sequence[Row]) -> dict[str, Any]:
 def _machine() -> str:
     """The day, the processor, and how busy it was."""
     day, load = datetime.date.today().isoformat(), os.getloadavg()[0]
-    return f"{day}, {tables.processor()}, load {load:.1f}"
+    return f"{day}, {measuring.processor()}, load {load:.1f}"
 
 
 def written(found: Mapping[str, Any]) -> str:
@@ -195,7 +195,7 @@ def _table(table: str, of: Mapping[str, Any]) -> str:
         elif table == "cells":
             cells.append(f"{ratio(row, 'exact', 'NumPy'):.2f}")
         lines.append(cells)
-    return tables.table(heading, lines).rstrip()
+    return measuring.table(heading, lines).rstrip()
 
 
 def _both(row: Row) -> list[str]:

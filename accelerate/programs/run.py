@@ -39,14 +39,14 @@ import numpy as np
 import page
 from worker import Worker
 
-import turns
+import measuring
 
 HERE = pathlib.Path(__file__).absolute().parent
 # The folders that a process imports from: the tables' modules, and the timer.
 FOLDERS = [
     str(HERE / "public"),
     str(HERE.parent / "benchmarks"),
-    str(pathlib.Path(turns.__file__).absolute().parent),
+    str(pathlib.Path(measuring.__file__).absolute().parent),
 ]
 PYTHONS = ("3.11", "3.12", "3.13")
 # f32: what is summed in another order is off by so much of the largest.
@@ -275,7 +275,7 @@ def _is_close(x: Any, y: Any) -> bool:
 def _numpy(name: str, seconds: float) -> float:
     import jax_cells
 
-    found = turns.turns({"": jax_cells.numpy(name)}, seconds)[""]
+    found = measuring.turns({"": jax_cells.numpy(name)}, seconds)[""]
     return _short(found.median * 1e6)
 
 

@@ -132,10 +132,10 @@ def _first(run: Callable[[], Any]) -> dict[str, Any]:
 def _times(run: Callable[[], Any], seconds: float) -> tuple[float, float]:
     import jax
 
-    from turns import turns
+    from measuring import turns
 
-    found = turns({"": lambda: jax.block_until_ready(run())}, seconds)[""]
-    return found.median, found.least
+    times = turns({"": lambda: jax.block_until_ready(run())}, seconds)[""]
+    return times.median, times.least
 
 
 if __name__ == "__main__":

@@ -204,6 +204,7 @@ def test_special_numbers():
     check(in_loop(jax.lax.linalg.lu), singular.astype(np.float32))
     check(in_loop(jnp.linalg.det), singular.astype(np.float32))
     check(in_loop(jnp.linalg.cholesky), -definite(3, np.float32))
+    check(in_loop(jnp.linalg.cholesky), singular.astype(np.float32))
     right = np.ones((3, 2), np.float32)
     solve, single = in_loop(jnp.linalg.solve), singular.astype(np.float32)
     wants, gots, _ = both(solve, single, right, exact=False)

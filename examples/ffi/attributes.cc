@@ -1,21 +1,27 @@
 // Attributes: values that are known when a program is compiled.
-//
+
+#include <cmath>
+#include <complex>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "xla/ffi/api/ffi.h"
+
+namespace ffi_examples {
+
+namespace ffi = ::xla::ffi;
+
+// --- Scalars, strings and arrays
 // examples.scalars takes one attribute of each real scalar type and a string,
 // examples.complex_scalars the complex ones, and examples.arrays one array of
 // each element type; they write what they got to f64 results, so that a test
 // can compare. Each attribute is bound by name; a missing, additional or
 // wrongly typed one is an error before the handler runs.
 
-#include <complex>
-#include <cstddef>
-#include <cstdint>
-#include <string_view>
-
-#include "xla/ffi/api/ffi.h"
-
 namespace {
-
-namespace ffi = ::xla::ffi;
 
 using Doubles = ffi::BufferR1<ffi::F64>;
 
@@ -98,3 +104,108 @@ XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleArrays, Arrays,
                                   .Attr<ffi::Span<const uint64_t>>("u64")
                                   .Attr<ffi::Span<const float>>("f32")
                                   .Attr<ffi::Span<const double>>("f64"));
+
+// --- Dictionaries: attributes whose names are not known beforehand
+// examples.polynomial: (x f64[n]) -> y f64[n]. Each attribute "x<k>" is the
+// coefficient of the k-th power. The dictionary "options" may hold a "shift"
+// of x, and a dictionary "output" with a "scale" of y.
+
+namespace {
+
+// The number of that name, or `otherwise` where there is none.
+ffi::ErrorOr<double> Get(const ffi::Dictionary& from, std::string_view name,
+                         double otherwise) {
+  if (!from.contains(name)) return otherwise;
+  return from.get<double>(name);
+}
+
+ffi::Error Polynomial(Doubles x, ffi::Result<Doubles> y, ffi::Dictionary all) {
+  if (!(x.dimensions() == y->dimensions())) {
+    return ffi::Error::InvalidArgument("examples.polynomial: unequal lengths");
+  }
+  double shift = 0, scale = 1;
+  if (all.contains("options")) {
+    const ffi::ErrorOr<ffi::Dictionary> options =
+        all.get<ffi::Dictionary>("options");
+    if (options.has_error()) return options.error();
+    const ffi::ErrorOr<double> got = Get(*options, "shift", 0);
+    if (got.has_error()) return got.error();
+    shift = *got;
+    if (options->contains("output")) {
+      const auto output = options->get<ffi::Dictionary>("output");
+      if (output.has_error()) return output.error();
+      const ffi::ErrorOr<double> of_output = Get(*output, "scale", 1);
+      if (of_output.has_error()) return of_output.error();
+      scale = *of_output;
+    }
+  }
+  for (size_t i = 0; i < x.element_count(); ++i) {
+    double sum = 0;
+    for (const std::string_view name : all) {
+      if (name == "options") continue;
+      // contains<T>() is true only for an attribute of type T.
+      if (name.substr(0, 1) != "x" || !all.contains<double>(name)) {
+        return ffi::Error::InvalidArgument("examples.polynomial: attribute " +
+                                           std::string(name) +
+                                           ": expected x<k>, a scalar f64");
+      }
+      // A name is not terminated, so it cannot be parsed where it is.
+      const double power = std::atof(std::string(name.substr(1)).c_str());
+      sum +=
+          *all.get<double>(name) * std::pow(x.typed_data()[i] + shift, power);
+    }
+    y->typed_data()[i] = scale * sum;
+  }
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ExamplePolynomial, Polynomial,
+                              ffi::Ffi::Bind()
+                                  .Arg<Doubles>()  // x
+                                  .Ret<Doubles>()  // y
+                                  .Attrs());       // x<k>, options
+
+// --- A pointer: an object of this process, by address
+// examples.lookup: (i s32[n]) -> y f64[n], y = table[i], where the attribute
+// `table` is the address, an s64, of a Table. The object must outlive every run
+// of every program that was compiled with its address; a program that is saved
+// and read by another process must not hold one. State is safer where it does.
+
+// As ctypes lays it out, so that a test can make one from Python.
+struct Table {
+  const double* values;
+  int64_t size;
+};
+
+namespace {
+
+ffi::Error Lookup(ffi::BufferR1<ffi::S32> i, ffi::ResultBufferR1<ffi::F64> y,
+                  const Table* table) {
+  if (!(i.dimensions() == y->dimensions()) || table == nullptr) {
+    return ffi::Error::InvalidArgument(
+        "examples.lookup: expected a result as long as operand i, and a table");
+  }
+  for (size_t k = 0; k < i.element_count(); ++k) {
+    const int32_t index = i.typed_data()[k];
+    if (index < 0 || index >= table->size) {
+      return ffi::Error(ffi::ErrorCode::kOutOfRange,
+                        "examples.lookup: operand i: expected indices 0 to " +
+                            std::to_string(table->size - 1) + ", got " +
+                            std::to_string(index));
+    }
+    y->typed_data()[k] = table->values[index];
+  }
+  return ffi::Error::Success();
+}
+
+}  // namespace
+
+XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleLookup, Lookup,
+                              ffi::Ffi::Bind()
+                                  .Arg<ffi::BufferR1<ffi::S32>>()  // i
+                                  .Ret<ffi::BufferR1<ffi::F64>>()  // y
+                                  .Attr<ffi::Pointer<const Table>>("table"));
+
+}  // namespace ffi_examples

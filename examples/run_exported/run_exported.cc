@@ -23,7 +23,7 @@
 
 #include "xla/pjrt/c/pjrt_c_api.h"
 #include "xla_ffi/core/handler_table.h"
-#include "xla_ffi/pjrt/register.h"
+#include "xla_ffi/registration/pjrt_plugin.h"
 
 namespace {
 

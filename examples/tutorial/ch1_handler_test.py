@@ -1,4 +1,4 @@
-"""One C++ file, built in three ways; what XLA checks before it is called."""
+"""One C++ file, built in three ways; what the compiler and XLA check."""
 
 import ctypes
 import importlib.util
@@ -12,6 +12,8 @@ import sys
 import jax
 import numpy as np
 import pytest
+
+import xla_ffi_kit
 
 HERE = pathlib.Path(__file__).parent
 SYMBOLS = ("RmsNorm", "RmsNormFwd", "RmsNormBwd")
@@ -120,3 +122,22 @@ X = np.ones((2, 4), "f4")
 def test_what_does_not_fit_the_binding_is_an_error(call, operands, eps, says):
     with pytest.raises(jax.errors.JaxRuntimeError, match=says):
         jax.block_until_ready(call("RmsNorm", f32(2, 4))(*operands, eps=eps))
+
+
+# What the binding of RmsNorm may say instead of its attribute.
+ATTRIBUTE = '.Attr<float>("eps")'
+WRONG = ["", '.Attr<std::string_view>("eps")', ATTRIBUTE + ATTRIBUTE]
+
+
+@pytest.mark.parametrize("instead", WRONG)
+def test_a_binding_that_does_not_fit_its_function_does_not_compile(
+    tmp_path, instead
+):
+    source, file = (HERE / "rms_norm.cc").read_text(), tmp_path / "bad.cc"
+    assert ATTRIBUTE in source
+    file.write_text(source.replace(ATTRIBUTE, instead, 1))
+    says = "FFI binding signature is not compatible with a function type"
+    with pytest.raises(xla_ffi_kit.errors.BuildError, match=says):
+        xla_ffi_kit.build_library(
+            [file], {"bad": "RmsNorm"}, tmp_path / "bad.so", flags=["-O0"]
+        )

@@ -42,7 +42,7 @@ def is_static(*shapes: Shape) -> bool:
 def array(op: str, name: str, value: ArrayLike) -> jax.Array:
     """Returns `value` as a JAX array; TypeError if that is impossible."""
     if _jax_hooks.is_traced(value):
-        # Not everything that is traced is an array.
+        # A tracer may stand for a value of a user's own type, or a Ref.
         kind = jax.typeof(value)
         if isinstance(kind, jax.core.ShapedArray):
             return cast(jax.Array, value)

@@ -12,12 +12,12 @@ import numpy as np
 DType: TypeAlias = str | type | np.dtype[np.generic]
 
 _WIDE = ("int64", "uint64", "float64", "complex128")
-# In the order that messages list them.
+# Messages list dtypes in this order.
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
 SIGNED = ("int8", "int16", "int32", "int64")
 
-# HLO's names, and what NumPy calls the same.
+# HLO's name of a dtype -> NumPy's.
 SHORT_NAMES = {
     "pred": "bool",
     "s8": "int8",
@@ -63,16 +63,16 @@ def parse(
       TypeError: it is not a dtype, or JAX has no arrays of this dtype.
     """
     if isinstance(dtype, str):
-        found = _by_name(_NAMES.get(dtype, dtype))
+        parsed = _by_name(_NAMES.get(dtype, dtype))
     elif isinstance(dtype, type | np.dtype):
-        found = _by_name(_numpy_name(dtype))
+        parsed = _by_name(_numpy_name(dtype))
     else:
-        found = None
-    if found is None:
+        parsed = None
+    if parsed is None:
         numpys = _numpy_name(dtype) if isinstance(dtype, str) else ""
         hint = f", which is {numpys} to NumPy" if _by_name(numpys) else ""
         raise TypeError(f"{where}: expected {expected}, got {dtype!r}{hint}")
-    return found
+    return parsed
 
 
 def parse_each(where: str, entry: object) -> tuple[np.dtype[np.generic], ...]:
@@ -84,12 +84,12 @@ def parse_each(where: str, entry: object) -> tuple[np.dtype[np.generic], ...]:
     return (parse(where, entry),)
 
 
-def remedy(wanted: Sequence[str]) -> str:
+def remedy(dtypes: Sequence[str]) -> str:
     """What an error adds if JAX has no arrays of these dtypes now, or ""."""
     has_all: bool = jax.config.jax_enable_x64  # type: ignore[attr-defined]
-    if has_all or not wanted or not set(wanted) <= set(_WIDE):
+    if has_all or not dtypes or not set(dtypes) <= set(_WIDE):
         return ""
-    names = " and no ".join(wanted)
+    names = " and no ".join(dtypes)
     return f"; JAX has no {names} unless jax_enable_x64 is set"
 
 
@@ -98,8 +98,8 @@ def _by_name(name: str) -> np.dtype[np.generic] | None:
     scalar = getattr(jnp, name, None)
     if not isinstance(scalar, type(jnp.float32)):
         return None
-    found = np.dtype(scalar)
-    return found if found.name == name else None
+    dtype = np.dtype(scalar)
+    return dtype if dtype.name == name else None
 
 
 def _numpy_name(dtype: str | type | np.dtype[np.generic]) -> str:

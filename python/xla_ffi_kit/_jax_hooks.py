@@ -73,10 +73,10 @@ def is_registered(target: str, platform: str) -> bool:
 
 def registered_stages(target: str, platform: str) -> dict[str, object] | None:
     """The capsules of a target's stages by name; None if XLA does not tell."""
-    found = xla_client.custom_call_targets(platform).get(target)
-    if not isinstance(found, dict) or "execute" not in found:
+    stages = xla_client.custom_call_targets(platform).get(target)
+    if not isinstance(stages, dict) or "execute" not in stages:
         return None
-    return {stage: capsule for stage, capsule in found.items() if capsule}
+    return {stage: capsule for stage, capsule in stages.items() if capsule}
 
 
 # Target, capsule or capsules by stage, platform and version of each.
@@ -110,16 +110,6 @@ def registrations() -> Iterator[list[Registration]]:
         xla_client.register_custom_call_target = register
 
 
-def lowers_with_devices(primitive: Primitive) -> None:
-    """Gives the primitive's lowering rules the devices of the program.
-
-    A rule that runs `custom_partitioning` needs them, and JAX looks for its own
-    primitive in a program, not for one that is lowered to it; there is no
-    public way to ask.
-    """
-    dispatch.prim_requires_devices_during_lowering.add(primitive)
-
-
 def is_eager() -> bool:
     """Whether no transformation is tracing.
 
@@ -134,8 +124,11 @@ def named_axes(effects_of: Iterable[object]) -> frozenset[object]:
 
     The effect is private. `ppermute` has none.
     """
-    found = [e for e in effects_of if isinstance(e, core.NamedAxisEffect)]
-    return frozenset(effect.name for effect in found)
+    return frozenset(
+        effect.name
+        for effect in effects_of
+        if isinstance(effect, core.NamedAxisEffect)
+    )
 
 
 def match_manual_axes(operands: Sequence[jax.Array]) -> Sequence[jax.Array]:
@@ -172,8 +165,8 @@ def shaped(avals: Sequence[object]) -> Sequence[ShapedArray]:
 
 def platforms(ctx: LoweringRuleContext) -> str:
     """The platforms that a rule lowers for, as a message names them."""
-    found = getattr(ctx, "platforms", None) or ctx.module_context.platforms
-    return ", ".join(found)
+    of_rule = getattr(ctx, "platforms", None)
+    return ", ".join(of_rule or ctx.module_context.platforms)
 
 
 def is_for_export(ctx: LoweringRuleContext) -> bool:
@@ -231,7 +224,7 @@ def xla_may_partition(ctx: LoweringRuleContext) -> bool:
     return partition_count(ctx) > 1
 
 
-# Neither has types.
+# jaxlib has no annotations for these two.
 XlaShape: TypeAlias = Any
 HloSharding: Any = xla_client.HloSharding
 Sharding: TypeAlias = Any
@@ -260,15 +253,16 @@ def register_partitioner(target: str, partition: Partition) -> None:
         whole = HloSharding.replicate()
         if not result.is_tuple():
             return whole
-        every = [whole] * len(result.tuple_shapes())
-        return HloSharding.tuple_sharding(result, every)
+        count = len(result.tuple_shapes())
+        return HloSharding.tuple_sharding(result, [whole] * count)
 
     register = functools.partial(
         xla_client.register_custom_call_partitioner,
         name=target,
         prop_user_sharding=lambda sharding, shape, key: sharding,
         partition=partition,
-        # Shardy has the rule; without Shardy, calls are not split.
+        # Shardy splits calls by their rule. XLA's older propagation, which asks
+        # here, gets an answer by which nothing is split.
         infer_sharding_from_operands=replicated,
         can_side_effecting_have_replicated_sharding=True,
     )

@@ -15,8 +15,7 @@ from xla_ffi_kit.library.handler_library import (
     KIT_LIBRARIES,
     HandlerLibrary,
 )
-from xla_ffi_kit.op.device_kernel import target_of
-from xla_ffi_kit.op.spec import Result
+from xla_ffi_kit.op.spec import Result, targets_of
 
 
 def export_checks(
@@ -70,15 +69,15 @@ def _targets(
 ) -> list[str]:
     """Returns the targets of operations and of libraries, theirs too."""
     targets: list[str] = []
-    every = {id(library): library for library in libraries}
+    by_id = {id(library): library for library in libraries}
     for op in operations:
-        every |= {id(library): library for library in op.spec.libraries}
-        called = map(target_of, op.spec.handlers.values())
-        targets += [target for target in called if target is not None]
+        by_id |= {id(library): library for library in op.spec.libraries}
+        for handler in op.spec.handlers.values():
+            targets += targets_of(handler)
         if op.spec.advanced.differentiate is not None:
             targets += op.spec.advanced.differentiate.targets()
-    for library in every.values():
-        # An unusable library raises when an operation is lowered.
+    for library in by_id.values():
+        # If a library cannot be read, the lowering of its operation says so.
         with contextlib.suppress(HandlerLibraryError):
             targets += library.targets if library.exists else ()
     return targets

@@ -16,6 +16,7 @@ from typing import (
 )
 
 import jax
+from jax.interpreters import ad, batching, mlir
 from jax.typing import ArrayLike
 
 from xla_ffi_kit import _jax_hooks, report
@@ -24,13 +25,12 @@ from xla_ffi_kit.errors import HandlerLibraryError
 from xla_ffi_kit.library.handler_library import Library
 from xla_ffi_kit.op import (
     attribute_values,
+    batch_axes,
     declare,
-    operand_checks,
     python_signature,
     reference_switch,
-    scalars,
-    shared_operands,
 )
+from xla_ffi_kit.op import operands as call_operands
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import (
     Advanced,
@@ -45,12 +45,15 @@ from xla_ffi_kit.op.spec import (
     ShapeFunction,
     Transpose,
 )
-from xla_ffi_kit.rules import abstract_eval, install
+from xla_ffi_kit.rules import abstract_eval, lowering
+from xla_ffi_kit.rules import ad as derivative_rules
+from xla_ffi_kit.rules import batching as batching_rule
+from xla_ffi_kit.rules import solves as equations
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    # Without a reference nothing tells what a call returns.
+    # A shape function does not tell a type checker what a call returns.
     R = TypeVar("R", bound=Result, covariant=True, default=Any)
 else:
     from typing import TypeVar
@@ -67,9 +70,33 @@ def operations() -> list[FfiOp[Result]]:
 
 def of_spec(spec: OpSpec) -> FfiOp[Result]:
     """An operation that `operations` does not list."""
-    made: FfiOp[Result] = FfiOp.__new__(FfiOp)
-    made._set(spec)
-    return made
+    op: FfiOp[Result] = FfiOp.__new__(FfiOp)
+    op._set(spec)
+    return op
+
+
+def _install_rules(spec: OpSpec) -> None:
+    """Gives the primitive its rules, each a function of the spec.
+
+    To install them again changes nothing.
+    """
+    primitive, rule = spec.primitive, functools.partial
+    primitive.def_effectful_abstract_eval(
+        rule(abstract_eval.abstract_eval, spec)
+    )
+    _jax_hooks.define_eager_call(primitive)
+    ad.primitive_jvps[primitive] = rule(derivative_rules.jvp, spec)
+    if spec.linear:
+        ad.primitive_transposes[primitive] = rule(
+            derivative_rules.transpose, spec
+        )
+    # JAX passes the axis that `vmap` maps, with its name, only to the rules in
+    # this table, and not to those in `primitive_batchers`.
+    batching.fancy_primitive_batchers[primitive] = rule(
+        batching_rule.batch, spec
+    )
+    for lower, platform in lowering.rules(spec):
+        mlir.register_lowering(primitive, lower, platform=platform)
 
 
 class FfiOp(Generic[R]):
@@ -126,7 +153,9 @@ class FfiOp(Generic[R]):
         error at the first use. Nothing is registered before. Without
         libraries, register the targets through `jax.ffi`.
       handlers: platform ("cpu", "cuda") -> custom call target, or a function
-        with the reference's signature that calls other operations. Default:
+        with the reference's signature that calls other operations, or a mapping
+        of dtypes to targets, in the notation of `dtypes`:
+        `{"cpu": {"f32": "solve_f32", "f64": "solve_f64"}}`. Default:
         `name` on the platforms of `libraries`; without libraries, on the
         platforms for which `jax.ffi` has registered it when a program is
         lowered. If that is none, the reference runs with a warning; {} says
@@ -164,6 +193,18 @@ class FfiOp(Generic[R]):
         cotangents of the linear or bilinear operands, None for one that is a
         value. It gets the types of those that are wanted instead of their
         values. Default: the transpose of the reference.
+      solves: `solves(*results, *operands, **attributes)` in JAX is the residual
+        of the equation that defines the results: an array, or several, that the
+        results make zero. It is called for one row, without batch axes, and
+        returns as many numbers as the results have that are floats. Derivatives
+        of any order, of the reference too, follow by the implicit function
+        theorem.
+      linear_solve: `linear_solve(product, b, transposed, *results, *operands,
+        **attributes)` returns the v for which `product(v)` is b. The product is
+        that with the derivative of the residual towards the results, or with
+        its transpose; v is like the results and b like the residual, or the
+        other way round. By default up to 512 numbers are solved by a matrix,
+        and more by GMRES, with NaN where that does not converge.
       advanced: `xla_ffi_kit.Advanced(...)`, the options that few operations
         need.
     """
@@ -189,6 +230,8 @@ class FfiOp(Generic[R]):
         linear: str | Sequence[str] = (),
         bilinear: Sequence[str] = (),
         transpose: Transpose | None = None,
+        solves: Function | None = None,
+        linear_solve: Callable[..., Result] | None = None,
         advanced: Advanced | None = None,
     ) -> None:
         self._declare = functools.partial(
@@ -210,6 +253,8 @@ class FfiOp(Generic[R]):
                 linear=linear,
                 bilinear=bilinear,
                 transpose=transpose,
+                solves=solves,
+                linear_solve=linear_solve,
                 advanced=advanced,
             ),
         )
@@ -221,9 +266,10 @@ class FfiOp(Generic[R]):
         self.spec = spec
         self._lock = threading.Lock()
         self._names = {operand.parameter for operand in spec.operands}
-        # Of a call that needs no choice.
+        # A call with so many operands needs no choice among variants.
         self._count = -1 if spec.has_choices else len(spec.operands)
-        # By the places of the operands, and by which of a call are None.
+        # The operations for calls that leave operands out: by the positions of
+        # the operands that are there, and by which of a call's are None.
         self._variants: dict[tuple[int, ...], FfiOp[R]] = {}
         self._chosen: dict[tuple[bool, ...], FfiOp[R]] = {}
         python_signature.resemble(self, spec)
@@ -253,7 +299,8 @@ class FfiOp(Generic[R]):
     def explain(self) -> str:
         """How it runs on each platform, and where its derivatives come from.
 
-        It compiles nothing. It may start JAX's backends.
+        It compiles nothing. It may start JAX's backends. Raises
+        HandlerLibraryError if the library cannot be used.
         """
         return report.report(self._resolved())
 
@@ -286,24 +333,24 @@ class FfiOp(Generic[R]):
           NotImplementedError: the call insists on a handler that does not run,
             or there is neither a handler nor a reference.
         """
-        op, given = self, cast(Sequence[Any], operands)
+        op, present = self, cast(Sequence[Any], operands)
         if len(operands) != self._count or (
             attributes and not self._names.isdisjoint(attributes)
         ):
-            op, given = self._choose(operands, attributes)
+            op, present = self._choose(operands, attributes)
         values = op._bind_attributes(attributes)
         spec = op.spec
-        arrays = scalars.arrays(spec, given)
+        arrays = call_operands.arrays(spec, present)
         if implementation is None:
             by_reference = reference_switch.runs_reference(spec)
         else:
             by_reference = op._is_reference(implementation)
             values = values if by_reference else values.insisting
         if by_reference:
-            operand_checks.check_no_batch(spec, arrays)
-            arrays = scalars.strengthened(spec, arrays)
-            found = abstract_eval.results(spec, arrays, values)
-            return cast(R, found.pack(op._run_reference(values, *arrays)))
+            batch_axes.check_none(spec, arrays)
+            arrays = call_operands.in_own_dtypes(spec, arrays)
+            results = abstract_eval.results(spec, arrays, values)
+            return cast(R, results.pack(op._run_reference(values, *arrays)))
         if _jax_hooks.is_eager():
             return cast(R, op._compiled(values)(*arrays))
         return cast(R, op._bind(arrays, values))
@@ -314,15 +361,15 @@ class FfiOp(Generic[R]):
         """The operation for a call's operands, and those that are there."""
         key = tuple([x is None for x in operands])
         by_name = not self._names.isdisjoint(attributes)
-        known = None if by_name else self._chosen.get(key)
-        if known is not None:
-            return known, [x for x in operands if x is not None]
-        every = python_signature.every_operand(self.spec, operands, attributes)
-        op = self.given(*every)
-        there = [every[operand.place] for operand in op.spec.operands]
-        if not by_name and all(x is not None for x in there):
+        variant = None if by_name else self._chosen.get(key)
+        if variant is not None:
+            return variant, [x for x in operands if x is not None]
+        values = python_signature.all_operands(self.spec, operands, attributes)
+        op = self.given(*values)
+        present = [values[operand.position] for operand in op.spec.operands]
+        if not by_name and all(x is not None for x in present):
             self._chosen[key] = op
-        return op, there
+        return op, present
 
     def given(self, *operands: object) -> FfiOp[R]:
         """The operation for calls with these operands, None for those left out.
@@ -331,38 +378,38 @@ class FfiOp(Generic[R]):
         own, which has only these operands. TypeError if their number is wrong.
         """
         spec = self.spec
-        operands = (*python_signature.every_operand(spec, operands, {}),)
+        operands = (*python_signature.all_operands(spec, operands, {}),)
         last = len(spec.operands) - 1
-        places = tuple(
+        positions = tuple(
             i
             for i, operand in enumerate(operands)
             if operand is not None
             or not spec.operands[min(i, last)].is_optional
         )
         if not spec.has_choices or (
-            len(places) == last + 1 and not spec.operands[last].is_repeated
+            len(positions) == last + 1 and not spec.operands[last].is_repeated
         ):
             return self
-        if places not in self._variants:
-            made = of_spec(self._resolved().given(places))
-            self._variants.setdefault(places, cast(FfiOp[R], made))
-        return self._variants[places]
+        if positions not in self._variants:
+            variant = of_spec(self._resolved().with_positions(positions))
+            self._variants.setdefault(positions, cast(FfiOp[R], variant))
+        return self._variants[positions]
 
     def _resolved(self) -> OpSpec:
         """The spec, with all that the library tells."""
-        with self._lock:  # one spec has one primitive, with its rules
+        with self._lock:  # A spec has one primitive, which two threads share.
             if self.spec.problem:
-                found = self._declare()
-                if found.problem:
-                    raise HandlerLibraryError(found.problem)
-                self.spec = found
+                spec = self._declare()
+                if spec.problem:
+                    raise HandlerLibraryError(spec.problem)
+                self.spec = spec
             return self.spec
 
     @functools.cached_property
     def _bind_attributes(self) -> attribute_values.Binder:
         """Checks attributes. Every call begins with it, so it comes first."""
         spec = self._resolved()
-        install.install(spec)
+        _install_rules(spec)
         return attribute_values.Binder(
             *(spec.name, spec.attributes, python_signature.defaults(spec)),
             python_signature.without_value(spec),
@@ -370,13 +417,19 @@ class FfiOp(Generic[R]):
 
     @functools.cached_property
     def _compiled(self) -> Callable[[AttributeValues], Callable[..., object]]:
-        # Eager calls go past the primitive, which would take as long again.
+        # An eager call runs a compiled program of its own. By the primitive, it
+        # would take twice as long.
         return functools.lru_cache(maxsize=1024)(self._compile)
 
     @functools.cached_property
     def _run_reference(self) -> Callable[..., Arrays]:
         spec = self.spec
-        run = functools.partial(shared_operands.in_jax, spec, spec.reference)
+        assert spec.reference is not None
+        run: Callable[..., Arrays] = functools.partial(
+            batch_axes.in_jax, spec, spec.reference
+        )
+        if spec.solves is not None:
+            run = equations.of_reference(spec)
         return cast(Callable[..., Arrays], jax.jit(run, static_argnums=0))
 
     def _is_reference(self, implementation: str) -> bool:
@@ -396,8 +449,8 @@ class FfiOp(Generic[R]):
         self, operands: Sequence[jax.Array], attributes: AttributeValues
     ) -> Result:
         spec = self.spec
-        operand_checks.check_no_batch(spec, operands)
-        operands = scalars.strengthened(spec, operands)
+        batch_axes.check_none(spec, operands)
+        operands = call_operands.in_own_dtypes(spec, operands)
         results = _jax_hooks.bind(spec.primitive, operands, attributes)
         return abstract_eval.results(spec, operands, attributes).pack(results)
 

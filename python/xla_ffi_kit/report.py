@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit import _dtypes
-from xla_ffi_kit.library import handler_library
-from xla_ffi_kit.op.device_kernel import DeviceKernel
-from xla_ffi_kit.op.spec import Function, Operand, OpSpec
-from xla_ffi_kit.rules import fallback
+from xla_ffi_kit.op import implementation
+from xla_ffi_kit.op.spec import (
+    DeviceKernel,
+    Function,
+    Operand,
+    OpSpec,
+    TargetsByDtypes,
+)
 
 _SHORT = {name: short for short, name in _dtypes.SHORT_NAMES.items()}
 
@@ -20,7 +24,7 @@ def report(spec: OpSpec) -> str:
     """The operation in some lines: its call, and a topic each."""
     topics = dict(_topics(spec))
     width = max(map(len, topics))
-    lines = [f"{topic:<{width}}  {said}" for topic, said in topics.items()]
+    lines = [f"{topic:<{width}}  {text}" for topic, text in topics.items()]
     return "\n".join([_call(spec), *(f"  {line}" for line in lines)])
 
 
@@ -28,8 +32,8 @@ def _topics(spec: OpSpec) -> Iterator[tuple[str, str]]:
     yield "dtypes", _dtypes_of(spec)
     for platform in spec.handlers:
         yield platform, runs_on(spec, platform)
-    known = "other platforms" if spec.handlers else "every platform"
-    yield known, "the reference" if spec.reference else "an error"
+    others = "other platforms" if spec.handlers else "every platform"
+    yield others, "the reference" if spec.reference else "an error"
     yield "vmap", _under_vmap(spec)
     if spec.aliases:
         yield "in place", ", ".join(_aliases(spec))
@@ -40,10 +44,10 @@ def _topics(spec: OpSpec) -> Iterator[tuple[str, str]]:
 
 def _call(spec: OpSpec) -> str:
     """The operation as a call: `norm(x[..., n], weight[n], *, eps)`."""
-    taken = [_operand(operand) for operand in spec.operands]
-    if spec.every_attribute:
-        taken += ["*", *spec.every_attribute]
-    return f"{spec.name}({', '.join(taken)})"
+    parameters = [_operand(operand) for operand in spec.operands]
+    if spec.all_attributes:
+        parameters += ["*", *spec.all_attributes]
+    return f"{spec.name}({', '.join(parameters)})"
 
 
 def _operand(operand: Operand) -> str:
@@ -56,13 +60,15 @@ def _operand(operand: Operand) -> str:
 def _dtypes_of(spec: OpSpec) -> str:
     """Those that handlers take: one of all operands, or one of each."""
     if spec.dtypes is None:
-        told = [f"{argument.name} {argument.dtype}" for argument in spec.told]
-        return ", ".join(told) or "any"
-    found = []
-    for entry in spec.dtypes:
-        names = [_SHORT.get(name, name) for name in entry]
-        found.append(",".join(names) if len(set(names)) > 1 else names[0])
-    return " ".join(found)
+        dtypes = [f"{a.name} {a.dtype}" for a in spec.signature_operands]
+        return ", ".join(dtypes) or "any"
+    return " ".join(map(_names, spec.dtypes))
+
+
+def _names(dtypes: Sequence[str]) -> str:
+    """Short names: one, if all are the same."""
+    names = [_SHORT.get(name, name) for name in dtypes]
+    return ",".join(names) if len(set(names)) > 1 else names[0]
 
 
 def runs_on(spec: OpSpec, platform: str) -> str:
@@ -70,21 +76,29 @@ def runs_on(spec: OpSpec, platform: str) -> str:
 
     Raises HandlerLibraryError if the library of the handler cannot be used.
     """
-    why = fallback.reason(spec, platform)
+    why = implementation.reason(spec, platform)
     if why is not None:
         runs = "the reference" if spec.reference else "nothing"
         return f"{runs}, as {why}"
     handler = spec.handlers[platform]
     if isinstance(handler, DeviceKernel):
-        return handler.explain()
+        return handler.report()
+    if isinstance(handler, TargetsByDtypes):
+        return "; ".join(
+            f"for {_names(dtypes)} {_of(spec, platform, target)}"
+            for dtypes, target in handler.targets.items()
+        )
     if not isinstance(handler, str):
         return f"the function {_name_of(handler)} of the spec"
-    library = None
-    if handler_library.serves(spec.libraries, platform):
-        library = handler_library.find(spec.libraries, platform, handler)
+    return _of(spec, platform, handler)
+
+
+def _of(spec: OpSpec, platform: str, target: str) -> str:
+    """The handler of a target, and where it is from."""
+    library = implementation.library_of(spec, platform, target)
     if library is None:
-        return f"the handler {handler} that is registered"
-    return library.explain(handler)
+        return f"the handler {target} that is registered"
+    return library.report(target)
 
 
 def _under_vmap(spec: OpSpec) -> str:
@@ -129,7 +143,10 @@ def _of_rules(spec: OpSpec) -> str:
         names = " and ".join(map(_name_of, spec.vjp))
         return f"{names}, its vjp=, in reverse mode alone"
     if spec.advanced.differentiate is not None:
-        return spec.advanced.differentiate.explain()
+        return spec.advanced.differentiate.report()
+    if spec.solves is not None:
+        by = spec.linear_solve and f", solved by {_name_of(spec.linear_solve)}"
+        return f"by the equation {_name_of(spec.solves)}, its solves={by or ''}"
     if spec.reference is not None:
         return "the reference's"
     return "none, as there is no reference, jvp= or vjp="
@@ -137,12 +154,12 @@ def _of_rules(spec: OpSpec) -> str:
 
 def _without(spec: OpSpec) -> str:
     """Which dtypes have no derivatives, as none of an entry is a float."""
-    found = [
+    entries = [
         ",".join(dict.fromkeys(_SHORT.get(name, name) for name in entry))
         for entry in spec.dtypes or ()
         if not any(_is_inexact(name) for name in entry)
     ]
-    return f"; none of {' '.join(found)}" if found else ""
+    return f"; none of {' '.join(entries)}" if entries else ""
 
 
 def _is_inexact(dtype: str) -> bool:

@@ -29,7 +29,7 @@ _RIGHT = {"target": "Symbol"}
 _MISTAKES = {
     "dollar": (
         _handlers({"$target": "Symbol"}),
-        "_handlers",
+        "_exports",
         ["handlers[\"$target\"]", "begin with $"],
     ),
     "library_name": (
@@ -39,7 +39,7 @@ _MISTAKES = {
     ),
     "no_execute": (
         _handlers({"target": {"instantiate": "Symbol"}}),
-        "_handlers",
+        "_exports",
         ["handlers[\"target\"]", "no \"execute\" stage"],
     ),
     "no_handlers": (
@@ -49,12 +49,12 @@ _MISTAKES = {
     ),
     "not_a_symbol": (
         _handlers({"target": "no symbol"}),
-        "_handlers",
+        "_exports",
         ["handlers[\"target\"]", "\"no symbol\" is not the name of a C symbol"],
     ),
     "platform": (
         {"handlers": _RIGHT, "platform": "cpu"},
-        "_handlers",
+        "_exports",
         ["platform: expected one of [\"Host\", \"CUDA\", \"ROCM\"]", "got \"cpu\""],
     ),
     "two_highways": (
@@ -85,27 +85,27 @@ _MISTAKES = {
     ),
     "type_not_a_symbol": (
         _handlers(_RIGHT, {"State": "no symbol"}),
-        "_handlers",
+        "_exports",
         ["types[\"State\"]", "\"no symbol_type_id\" is not the name of a C symbol"],
     ),
     "type_without_info": (
         _handlers(_RIGHT, {"State": {"type_id": "Id"}}),
-        "_handlers",
+        "_exports",
         ["types[\"State\"]", "[\"type_id\", \"type_info\"]"],
     ),
     "type_without_name": (
         _handlers(_RIGHT, {"": "State"}),
-        "_handlers",
+        "_exports",
         ["a type needs a name"],
     ),
     "unknown_stage": (
         _handlers({"target": {"compile": "Symbol", "execute": "Symbol"}}),
-        "_handlers",
+        "_exports",
         ["unknown stage \"compile\"", "instantiate"],
     ),
     "wrong_type": (
         _handlers({"target": 1}),
-        "_handlers",
+        "_exports",
         ["expected a symbol or a dictionary from stage to symbol, got 1"],
     ),
 }

@@ -6,7 +6,7 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/core/c_api_names.h"
 #include "xla_ffi/core/handler_table.h"
-#include "xla_ffi/registry/registry.h"
+#include "xla_ffi/registration/registry.h"
 
 static int failures = 0;
 

@@ -1,14 +1,12 @@
 // The CUDA handlers with a real XLA, on a machine that needs no GPU.
 
-#include "xla_ffi/registry/registry_cuda.h"
-
 #include <cstddef>
 #include <set>
 #include <string>
 
 #include "gtest/gtest.h"
 #include "xla/ffi/api/c_api.h"
-#include "xla_ffi/registry/registry.h"
+#include "xla_ffi/registration/registry.h"
 
 namespace xla_ffi_kit {
 namespace {

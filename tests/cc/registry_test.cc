@@ -1,6 +1,6 @@
 // Registration with a real XLA: what is accepted, what is refused and how.
 
-#include "xla_ffi/registry/registry.h"
+#include "xla_ffi/registration/registry.h"
 
 #include <string>
 

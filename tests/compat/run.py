@@ -47,7 +47,7 @@ QUICK_TESTS = {
     "export_test": "",
     "from_jax_extend_ffi_test": "gone or still or calls",
     "library_test": "",  # registration
-    "sort_test": "one_key_with_payload or many_keys",  # through accelerate
+    "sort_test": "many_keys or functions_of_numpy",  # through accelerate
 }
 
 
@@ -81,6 +81,7 @@ def run_file(python: pathlib.Path, name: str, within: str) -> Count:
                     "tests/jax",
                     "tests/gpu",
                     "accelerate/tests",
+                    "benchmarks",
                 )
             ),
         }

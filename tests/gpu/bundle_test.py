@@ -67,8 +67,8 @@ class BundleTest(unittest.TestCase):
         result = self.run_python(
             *("-m", "pytest", "-q", "-p", "no:cacheprovider"),
             *("-p", "called_targets"),
-            *("gpu_ops_test.py", "gpu_rms_norm_test.py", "gpu_graph_test.py"),
-            *("gpu_examples_test.py", "gpu_strings_test.py", "-k"),
+            *("gpu_ops_test.py", "gpu_graph_test.py", "gpu_examples_test.py"),
+            *("gpu_strings_test.py", "-k"),
             "8x4 and float32 or 37 and float32 or modular_add and int8 "
             "or handlers or relu_values or batch or no_rows or lowers or calls "
             "or 7-31 or block_values or transformed or exported",

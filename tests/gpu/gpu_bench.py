@@ -36,7 +36,7 @@ _ROUNDS = 9
 _ROTATION_BYTES = 512 << 20
 _ROW_LENGTHS = (256, 1024, 4096, 8192, 28672, 65536, 262144)
 _DTYPES = {"f32": "float32", "bf16": "bfloat16"}
-_STRINGS = ("recurrence", "gates", "gates_backward", "running_max", "biquad")
+_STRINGS = ("recurrence", "gates", "gates_backward", "biquad")
 
 
 def _beside_reference(op: Any, **attributes: Any) -> tuple[Function, Function]:

@@ -45,11 +45,9 @@ def operands_of(shown, rows, size, seed=0):
 def test_loop_values(shown, rows, size):
     operands = operands_of(shown, rows, size)
     on_device = [jax.device_put(x, DEVICE) for x in operands]
-    got = jax.jit(lambda *x: shown.op(*x, **shown.attributes))(*on_device)
+    got = jax.jit(shown.op)(*on_device)
     on_cpu = [jax.device_put(x, CPU) for x in operands]
-    want = jax.jit(lambda *x: shown.op.reference(*x, **shown.attributes))(
-        *on_cpu
-    )
+    want = jax.jit(shown.op.reference)(*on_cpu)
     for g, w in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         if g.dtype.kind == "i":
             np.testing.assert_array_equal(g, w)

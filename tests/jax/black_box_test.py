@@ -107,9 +107,9 @@ def test_without_a_handler_the_error_says_so():
     registered = "targets registered by jax.ffi.register_ffi_target"
     assert said(op, jnp.ones(3)) == message.format("nowhere", "cpu", registered)
     lower = jax.jit(double).trace(rows(3)).lower
-    own = "test.double for cpu, test.double for cuda"
+    handlers = "test.double for cpu, test.double for cuda"
     assert said(lower, lowering_platforms=("tpu",)) == (
-        message.format("double", "tpu", own)
+        message.format("double", "tpu", handlers)
     )
 
 

@@ -48,26 +48,23 @@ def numbers(dtype, seed, size=130):
 
 MIXED = [
     *("float64", "int8", "float32", "uint16", "float32", "int64", "bool"),
-    *("float64", "float32", "float64", "int16", "float32", "uint64", "float64"),
+    *("float64", "float32", "float64", "int16", "uint8", "uint64", "float64"),
+    *("int32", "uint32", "float64", "float64", "float64", "int64", "int64"),
 ]
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 8, 11, 14])
-def test_arguments_of_any_order_arrive(count):
+def test_arguments_of_every_type_arrive():
     seen = []
     op = callback(
-        f"record{count}",
-        lambda *given: seen.append(given) or 0.0,
-        "float64",
-        *MIXED[:count],
+        "record", lambda *given: seen.append(given) or 0.0, "float64", *MIXED
     )
-    given = [numbers(dtype, i) for i, dtype in enumerate(MIXED[:count])]
+    given = [numbers(dtype, i) for i, dtype in enumerate(MIXED)]
     jax.block_until_ready(op(*given))
     assert seen == list(zip(*(x.tolist() for x in given), strict=True))
 
 
-@pytest.mark.parametrize("dtype", _TYPES)
-def test_numbers_of_every_type_go_in_and_out(dtype):
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32"])
+def test_numbers_go_in_and_out(dtype):
     op = callback(f"same_{dtype}", lambda x: x, dtype, dtype)
     x = numbers(dtype, 0)
     got = op(x)

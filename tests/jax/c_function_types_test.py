@@ -8,6 +8,7 @@ import pytest
 from numpy.ctypeslib import ndpointer
 
 from xla_ffi_kit import c_function
+from xla_ffi_kit.functions import declaration
 
 LIBM = ctypes.util.find_library("m")
 FLOATS = ctypes.POINTER(ctypes.c_float)
@@ -23,7 +24,7 @@ TO_CONST = (
     *("double const * const restrict p", "const volatile double*__restrict p"),
     *("volatile const double* volatile p", "const double*", "double const*"),
 )
-TO_RESULTS = (
+TO_OTHERS = (
     *("double* p", "double* const p", "double *restrict const p", "double*"),
     *(
         "volatile double* const volatile p",
@@ -46,20 +47,33 @@ AGREE = [
     ((DOUBLE, ctypes.c_void_p, DOUBLES, LONG), DOT),
     ((DOUBLE, ndpointer(np.float64), DOUBLE * 3, LONG), DOT),
     ((DOUBLE, ndpointer(), ndpointer(ndim=1), ctypes.c_int64), DOT),
-    ((None, FLOATS, FLOATS, SIZE), "void(const float* x, float* y, size_t n)"),
+    (
+        (None, FLOATS, FLOATS, SIZE),
+        "void(const float* x, out float* y, size_t n)",
+    ),
     ((ctypes.c_bool, ctypes.c_uint8), "bool(uint8_t)"),
 ]
 
 
-def test_a_pointer_to_const_is_an_operand():
+def test_which_pointers_are_to_const():
     """Behind the star, const says that the function keeps the pointer."""
-    for pointers, count in ((TO_CONST, 2), (TO_RESULTS, 1)):
+    for pointers, is_const in ((TO_CONST, True), (TO_OTHERS, False)):
         for pointer in pointers:
-            axes = ",".join(["()"] * count) + "->()" + ",()" * (2 - count)
-            op = c_function(
-                f"double(double x, {pointer})", 1, name=pointer, axes=axes
-            )
-            assert len(op.spec.operand_names) == count, pointer
+            text = f"double(double x, {pointer})"
+            _, found = declaration.parse("f", text).parameters
+            assert found.type.is_pointer, pointer
+            assert found.type.is_const == is_const, pointer
+
+
+def test_a_subroutine_has_types_of_fortran():
+    fortran = """SUBROUTINE f_(CHARACTER uplo = 'U', integer n, intent(in)
+        double precision a(n, n), inout complex*16 z(n), real*4 x = 1.5,
+        intent(inout) complex c(n), scratch logical bwork(2*n), status integer
+        info)"""
+    c = """void f_(char* uplo = 'U', int* n, const double a(n, n), inout double
+        _Complex z(n), float* x = 1.5, inout float _Complex c(n), scratch int
+        bwork(2*n), status int* info)"""
+    assert declaration.parse("f", fortran) == declaration.parse("f", c)
 
 
 @pytest.mark.parametrize(("types", "signature"), AGREE)

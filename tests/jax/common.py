@@ -38,15 +38,15 @@ def rows(*shape, start=0):
 
 def operation(reference, name="test.op", **options):
     """An operation without handlers: it runs its reference."""
-    given = {"kernel_axes": 0, "handlers": {}} | options
-    return xla_ffi_kit.FfiOp(name, reference, **given)
+    options = {"kernel_axes": 0, "handlers": {}} | options
+    return xla_ffi_kit.FfiOp(name, reference, **options)
 
 
 def handled(target, reference=None, **options):
     """An operation with one of LIBRARY's handlers, of rows."""
     axes = None if "axes" in options else 1
-    given = {"kernel_axes": axes, "libraries": LIBRARY} | options
-    return xla_ffi_kit.FfiOp(target, reference, **given)
+    options = {"kernel_axes": axes, "libraries": LIBRARY} | options
+    return xla_ffi_kit.FfiOp(target, reference, **options)
 
 
 def twice(x):

@@ -111,13 +111,13 @@ def test_geometry_is_that_of_each_device():
     assert emulated_cuda.launches() == before + 4
 
 
-def _with(**given):
-    given = {"grid": 1, "block": 32, "kernel_axes": 1} | given
+def _with(**options):
+    options = {"grid": 1, "block": 32, "kernel_axes": 1} | options
 
     @xla_ffi_kit.cuda(
         """__global__ void op(kit::In<float> x, kit::Out<float> y) {
           y[threadIdx.x] = kit::block_sum(x[threadIdx.x]); }""",
-        **given,
+        **options,
     )
     def op(x):
         return x
@@ -126,7 +126,7 @@ def _with(**given):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("options", "said"),
     [
         ({"block": 33}, "block: expected a multiple of 32 threads"),
         ({"block": (2048,)}, "block: expected 1 to 1024 threads, got 2048"),
@@ -135,9 +135,9 @@ def _with(**given):
         ({"grid": -1}, "grid: expected one to three numbers"),
     ],
 )
-def test_wrong_geometry(given, said):
+def test_wrong_geometry(options, said):
     with pytest.raises(ValueError, match=f"op: {said}"):
-        _with(**given)(jnp.ones(32))
+        _with(**options)(jnp.ones(32))
 
 
 def test_too_much_shared_memory():

@@ -22,8 +22,8 @@ def _wide():
 
 def _rows(body, results=("out",), dtypes="f32", *, reference, **options):
     options |= {"results": list(results), "dtypes": dtypes}
-    made = xla_ffi_kit.rows(body, platforms=("cuda",), **options)(reference)
-    return emulated_cuda.emulated(made)
+    op = xla_ffi_kit.rows(body, platforms=("cuda",), **options)(reference)
+    return emulated_cuda.emulated(op)
 
 
 def _values(dtype, shape, seed=0):
@@ -221,22 +221,22 @@ def test_shared_rows_attributes_and_continue():
         out = out.at[..., 0].set(first)
         return out.at[..., 1].set(count if is_on else weight[1])
 
-    made = _rows(
+    emulated = _rows(
         body,
         reference=op,
         shared="weight",
         attributes={"factors": (np.float64,)},
     )
     x, weight = _values("float32", (3, 5)), _values("float32", (5,), 1)
-    for given in (
+    for attributes in (
         {"factors": (1.0, 2.0)},
         {"factors": (0.5,) * 20, "is_on": False, "label": "a label"},
         {"factors": (), "count": -9},
     ):
         np.testing.assert_allclose(
-            made(x, weight, **given), op(x, weight, **given), 1e-6
+            emulated(x, weight, **attributes), op(x, weight, **attributes), 1e-6
         )
-    got = made(x, weight, factors=(1.0,), label="skip")
+    got = emulated(x, weight, factors=(1.0,), label="skip")
     np.testing.assert_array_equal(got[:, 0], 7)
 
 
@@ -274,10 +274,10 @@ def test_what_ends_an_element():
 
 @pytest.mark.parametrize("dtype", _DTYPES)
 def test_elements(dtype):
-    made = xla_ffi_kit.elementwise(
+    on_gpus = xla_ffi_kit.elementwise(
         "y", "x", dtypes=[dtype], platforms=("cuda",)
     )(lambda x, y: (y, x))
-    op = emulated_cuda.emulated(made)
+    op = emulated_cuda.emulated(on_gpus)
     for shape in ((), (1,), (3,), (16,), (17,), (4, 1031), (0,), (3, 0)):
         x, y = _values(dtype, shape), _values(dtype, shape, 1)
         close(op(x, y), (y, x))

@@ -46,10 +46,10 @@ def test_optional_and_shared_operands_attributes_and_names():
     assert alone.input_output_aliases == {0: 0}
     assert alone.result_names == ("y", "scale")
     w = np.float32([1, 2, 3])
-    for given in ((X,), (X, w), (X, w, X)):
-        text = jax.jit(op).lower(*given).as_text()
+    for operands in ((X,), (X, w), (X, w, X)):
+        text = jax.jit(op).lower(*operands).as_text()
         assert f"@{NORM}(" in text and "output_operand_alias" in text
-        got, want = (jax.tree.leaves(f(*given)) for f in (op, norm))
+        got, want = (jax.tree.leaves(f(*operands)) for f in (op, norm))
         np.testing.assert_allclose(got[0], want[0], 1e-6)
     got = jax.vmap(op)(X[None], w[None])
     np.testing.assert_allclose(got, norm(X, w)[None], 1e-6)
@@ -75,13 +75,13 @@ def test_dtypes_of_repeated_operands(monkeypatch):
     """Each of them has its own."""
     read = Handler.signature
 
-    def signature(handler):
-        found = read(handler)
-        (x,) = found.operands
+    def repeated(handler):
+        signature = read(handler)
+        (x,) = signature.operands
         operand = dataclasses.replace(x, is_repeated=True)
-        return dataclasses.replace(found, operands=(operand,))
+        return dataclasses.replace(signature, operands=(operand,))
 
-    monkeypatch.setattr(Handler, "signature", signature)
+    monkeypatch.setattr(Handler, "signature", repeated)
     op = FfiOp(RELU, lambda *xs: xs[0], libraries=CPU)
     x = jnp.ones(3)
     op(x, x.astype(np.int8), implementation="reference")

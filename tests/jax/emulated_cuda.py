@@ -71,18 +71,18 @@ def threads_backwards(is_backwards: bool = True) -> Iterator[None]:
         driver().XlaFfiKitFakeDriverRunBackwards(False)
 
 
-def compile_for_emulator(name, kernel, options, for_export):
-    """What `cuda_code.of` returns; the emulator stands for any GPU."""
+def compile_for_emulator(name, source, options, for_export):
+    """As `nvrtc.compile_for_gpus`: the emulator stands for any GPU."""
     driver()
     text = (
-        f'{kernel.text}{_CALL}extern "C" void kit_kernel_emulated(void** at) '
-        f"{{ kit_emulated::Call({kernel.expression}, at); }}\n"
+        f'{source.text}{_CALL}extern "C" void kit_kernel_emulated(void** at) '
+        f"{{ kit_emulated::Call({source.expression}, at); }}\n"
     )
     key = hashlib.sha256(repr((text, options)).encode()).hexdigest()[:16]
     library = pathlib.Path(_folder.name, f"{key}.so")
     if not library.exists():
-        source = library.with_suffix(".cc")
-        source.write_text(text)
+        file = library.with_suffix(".cc")
+        file.write_text(text)
         command = [
             *compiler.find().command,
             *("-std=c++17", "-O1", "-shared", "-fPIC", "-D__CUDACC__"),
@@ -90,7 +90,7 @@ def compile_for_emulator(name, kernel, options, for_export):
             *("-include", "xla_ffi/testing/cuda/cuda_runtime.h"),
             *("-I", str(_ROOT), "-isystem", include_dir()),
             *options,
-            *("-o", str(library), str(source)),
+            *("-o", str(library), str(file)),
         ]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr

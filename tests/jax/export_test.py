@@ -122,9 +122,9 @@ RELU = allowed("xla_ffi_kit.relu")
 
 
 def test_what_is_allowed_is_enough():
-    for given in ((), (relu,)):
+    for ops in ((), (relu,)):
         program = export.export(
-            jax.jit(lambda x: relu(x)), disabled_checks=export_checks(*given)
+            jax.jit(lambda x: relu(x)), disabled_checks=export_checks(*ops)
         )(jnp.ones((2, 3)))
         assert "@xla_ffi_kit.relu(" in program.mlir_module()
         program.serialize(vjp_order=1)

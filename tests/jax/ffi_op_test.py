@@ -119,8 +119,8 @@ def test_nones_in_a_tuple_are_told_apart_by_their_places():
         return sum(i for i, v in enumerate(s, 1) if v is None)
 
     op = with_attribute(None, lambda x, *, s: x * places(s))
-    every = [(None, 1), (1, None), (None, None), (None,), (1, 1, (None,))]
-    for s in (*every, *every):
+    tuples = [(None, 1), (1, None), (None, None), (None,), (1, 1, (None,))]
+    for s in (*tuples, *tuples):
         f = lambda x, s=s: op(x, s=s)  # noqa: E731
         assert f(1.0) == jax.jit(f)(1.0) == jax.grad(f)(1.0) == places(s)
         np.testing.assert_array_equal(jax.vmap(f)(rows(3)), rows(3) * places(s))
@@ -178,9 +178,9 @@ def test_two_stars_take_what_the_signature_has():
         return x, x[..., : attributes["count"]]
 
     op = of_signed(takes_all, attributes={"k": None})
-    given = {"axis": 0, "count": 2, "eps": 0.5, "mode": "fast"}
+    attributes = {"axis": 0, "count": 2, "eps": 0.5, "mode": "fast"}
     y, counted = jax.eval_shape(
-        lambda x: op(x, x, k=1, strides=(1, 2), **given), X
+        lambda x: op(x, x, k=1, strides=(1, 2), **attributes), X
     )
     assert (y.shape, counted.shape) == ((2, 6), (2, 2))
     with pytest.raises(TypeError, match="expected axis, count, eps, k, mode"):

@@ -109,17 +109,19 @@ _NOT_IN_LANES = {
 
 def _functions(in_lanes):
     """C++ -> the same in JAX."""
-    found = {f"std::{n}(x)": lambda x, y, f=f: f(x) for n, f in _ONE.items()}
-    found |= {f"std::{n}(x, y)": f for n, f in _TWO.items()}
-    found |= {f"std::{code}": f for code, f in _OTHERS.items()}
+    functions = {
+        f"std::{n}(x)": lambda x, y, f=f: f(x) for n, f in _ONE.items()
+    }
+    functions |= {f"std::{n}(x, y)": f for n, f in _TWO.items()}
+    functions |= {f"std::{code}": f for code, f in _OTHERS.items()}
     if in_lanes:  # An integer would make it a double.
-        found = {
+        functions = {
             re.sub(r"(pow\(x, )(-?\d)\)", r"\1A(\2))", code): f
-            for code, f in found.items()
+            for code, f in functions.items()
         }
     else:
-        found |= {f"std::{code}": f for code, f in _NOT_IN_LANES.items()}
-    return found | _OPERATORS
+        functions |= {f"std::{code}": f for code, f in _NOT_IN_LANES.items()}
+    return functions | _OPERATORS
 
 
 _X = [0.0, -0.0, 1, -1, 0.5, -0.75, 2, -2, 3, 1 - 2**-20, 1 + 2**-20, 12]
@@ -134,7 +136,7 @@ def _points(dtype):
 
 def _operation(form):
     functions = _functions(form == "lanes")
-    given = {
+    options = {
         "dtypes": "f32 f64",
         "derivatives": "kernel",
         "has_reference": False,
@@ -142,12 +144,12 @@ def _operation(form):
         "before": "#include <algorithm>",
     }
 
-    def every(x, y):
+    def shapes(x, y):
         shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
         return (shape,) * len(functions)
 
     if form == "elementwise":
-        return xla_ffi_kit.elementwise(*functions, **given)(every)
+        return xla_ffi_kit.elementwise(*functions, **options)(shapes)
     results = [f"out{k}" for k in range(len(functions))]
     lines = [
         "for (int64_t i = 0; i < of_x.size(); ++i) {",
@@ -160,8 +162,8 @@ def _operation(form):
     ]
     lanes = form == "lanes"
     return xla_ffi_kit.rows(
-        "\n".join(lines), results=results, lanes=lanes, **given
-    )(lambda of_x, of_y: every(of_x, of_y))
+        "\n".join(lines), results=results, lanes=lanes, **options
+    )(lambda of_x, of_y: shapes(of_x, of_y))
 
 
 def _derivatives(f, count):
@@ -242,10 +244,10 @@ def _of_jax(dtype, is_flushed=False):
         x, y = (
             np.where(np.abs(v) < tiny, np.copysign(zero, v), v) for v in (x, y)
         )
-    found = jax.jit(all_of)(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
+    results = jax.jit(all_of)(jnp.asarray(x, dtype), jnp.asarray(y, dtype))
     return {
         what: dict(zip(functions, np.asarray(y, np.float64), strict=True))
-        for what, y in found.items()
+        for what, y in results.items()
     }
 
 
@@ -346,12 +348,12 @@ def test_slopes_are_jaxs(form):
     shape = (-1,) if form == "elementwise" else (-1, 1)
     wrong = []
     for dtype, tolerance in (("float32", 1e-5), ("float64", 1e-12)):
-        found = call(*(jnp.asarray(v, dtype).reshape(shape) for v in (x, y)))
+        results = call(*(jnp.asarray(v, dtype).reshape(shape) for v in (x, y)))
         # In double, or as JAX has it in as many bits.
         wants = [_of_jax("float64"), _of_jax(dtype)]
         if dtype == "float32":
             wants.append(_of_jax("float64", is_flushed=True))
-        for what, values in found.items():
+        for what, values in results.items():
             for code, got in zip(functions, values, strict=True):
                 got = np.asarray(got, np.float64).ravel()
                 of_jax = [want[what][code] for want in wants]
@@ -371,7 +373,7 @@ def test_slopes_are_jaxs(form):
     assert not wrong, "\n".join([f"{len(wrong)}:", *wrong[:40]])
     if form != "elementwise":
         said = "in lanes of" if form == "lanes" else "row by row"
-        assert said in op.spec.advanced.differentiate.explain()
+        assert said in op.spec.advanced.differentiate.report()
 
 
 def test_no_function_is_left_out():

@@ -240,10 +240,10 @@ def check(calls, data):
     handler = functools.partial(op, **attributes)
     reference = functools.partial(handler, implementation="reference")
     dtype = operands[-1][1]
-    known = [jitted, mapped, mapped]
+    transformations = [jitted, mapped, mapped]
     if dtype in TOLERANCES:
-        known += [*DERIVATIVES, scanned, rematerialized]
-    used = data.draw(st.lists(st.sampled_from(known), max_size=3))
+        transformations += [*DERIVATIVES, scanned, rematerialized]
+    used = data.draw(st.lists(st.sampled_from(transformations), max_size=3))
     f, g = handler, reference
     for transformation in used:
         transform, operands = transformation(data.draw, g, operands)

@@ -352,8 +352,8 @@ IDIOMS = [
         "walking over an operand by pointers",
         """
         A s = 0;
-        const T* end = x.data() + x.size();  // lanes
-        for (const T* p = x.data(); p < end; ++p) s = s * 0.5f + *p;  // lanes
+        const T* end = x.data() + x.size();
+        for (const T* p = x.data(); p < end; ++p) s = s * 0.5f + *p;
         out[0] = s;
         """,
         m=1,
@@ -361,7 +361,7 @@ IDIOMS = [
     Idiom(
         "walking over a result by a pointer",
         """
-        T* p = out.data();  // lanes
+        T* p = out.data();
         for (auto v : x) *p++ = v * v;
         """,
         numpy=lambda x: x * x,
@@ -1738,6 +1738,275 @@ IDIOMS = [
         kit::for_each(x, out, [&](auto v) { s += v * v; return s; });
         """,
         numpy=lambda x: np.cumsum(x * x, -1),
+    ),
+    # --- kit::scan, whose numbers are jets in reverse mode --------------------
+    Idiom(
+        "kit::scan",
+        """
+        A s = 0, peak = x[0];
+        kit::scan(x.size(), s, peak,
+                  [&]<typename A>(int64_t i, A& s, A& peak) {
+          s = 0.5f * s + x[i] * x[i];
+          peak = std::max(0.9f * peak, A(std::sin(s)));
+          out[i] = s * peak;
+        });
+        out[0] = s / peak;
+        """,
+    ),
+    Idiom(
+        "kit::scan of arrays, structs and integers",
+        """
+        A a[2][2] = {{1, 0}, {0.5f, 1}};
+        std::array<A, 2> both = {A(x[0]), A(x[1])};
+        int64_t count = 0;
+        std::vector<int> seen;
+        kit::scan(x.size(), a, both, count, seen,
+                  [&](int64_t i, auto& a, auto& both, int64_t& count,
+                      std::vector<int>& seen) {
+          for (int k = 0; k < 2; ++k) {
+            auto& row = a[k];
+            row[0] += row[1] * x[i];
+            both[k] = both[k] * 0.5f + a[k][0];
+          }
+          a[0][1] = both[1] * 0.25f;
+          count += i;
+          seen.push_back(int(i));
+          out[i] = both[0] * a[0][1];
+        });
+        out[0] = both[0] * count + a[1][0] * int(seen.size());
+        """,
+        before="#include <array>\n#include <vector>",
+    ),
+    Idiom(
+        "kit::scan that changes a number it captures",
+        """
+        A s = 1, sum = 0, last = 0;
+        std::vector<A> line(3, A(1));
+        kit::scan(x.size(), s, [&]<typename A>(int64_t i, A& s) {
+          s = s * 0.75f + x[i] * last;
+          sum += s * line[i % 3];
+          line[i % 3] = s * s;
+          last = 0.5f * s;
+        });
+        out[0] = sum * s + line[1] * last;
+        """,
+        before="#include <vector>",
+        m=1,
+    ),
+    Idiom(
+        "kit::scan that reads what its step has written",
+        """
+        A s = 0;
+        kit::scan(x.size(), s, [&]<typename A>(int64_t i, A& s) {
+          s += x[i];
+          out[i] = s * s;
+          s += 0.1f * out[i];
+          out[i] += x[i] * out[i];
+        });
+        """,
+    ),
+    Idiom(
+        "kit::scan that reads what steps before have written",
+        """
+        A gain = 1;
+        kit::scan(x.size(), gain, [&](int64_t i, auto& gain) {
+          gain = 0.9f * gain + 0.1f * x[i];
+          out[i] = gain * x[i];
+          if (i > 1) out[i] = gain * x[i] - 0.5f * out[i - 1] * out[i - 2];
+        });
+        """,
+    ),
+    Idiom(
+        "kit::scan that reads more than it has slots for",
+        """
+        A s = 1;
+        kit::scan(x.size(), s, [&]<typename A>(int64_t i, A& s) {
+          A sum = 0;
+          for (int64_t j = 0; j <= i; ++j) sum += x[j] * x[(j * 7) % x.size()];
+          out[i] = s = 0.5f * s + sum / (i + 1);
+        });
+        """,
+        n=20,
+    ),
+    Idiom(
+        "kit::scan of more numbers than a step has slots for",
+        """
+        A a[13];
+        for (int k = 0; k < 13; ++k) a[k] = k * x[0];
+        kit::scan(x.size(), a, [&](int64_t i, auto& a) {
+          for (int k = 0; k < 12; ++k) a[k] += 0.1f * a[k + 1] * x[i];
+          a[12] = 0.5f * a[0];
+          out[i] = a[3];
+        });
+        """,
+    ),
+    Idiom(
+        "kit::scan of nine numbers",
+        """
+        A a[9];
+        for (int k = 0; k < 9; ++k) a[k] = k * x[0];
+        kit::scan(x.size(), a, [&]<typename A>(int64_t i, A (&a)[9]) {
+          for (int k = 0; k < 8; ++k) a[k] += 0.1f * a[k + 1] * x[i];
+          a[8] = 0.5f * a[0] * x[0];
+          out[i] = a[3];
+        });
+        """,
+    ),
+    Idiom(
+        "kit::scan of no steps, of one and twice",
+        """
+        A s = x[0];
+        const auto step = [&](int64_t i, auto& s) { s *= x[i]; };
+        kit::scan(0, s, step);
+        kit::scan(-1, s, step);
+        kit::scan(1, s, step);
+        out[0] = s;
+        kit::scan(x.size(), s, step);
+        s = s * s;
+        kit::scan(2, s, step);
+        out[1] = s;
+        """,
+        m=2,
+        numpy=lambda x: np.stack(
+            [
+                x[:, 0] ** 2,
+                (x[:, 0] ** 2 * x.prod(-1)) ** 2 * x[:, 0] * x[:, 1],
+            ],
+            -1,
+        ),
+    ),
+    Idiom(
+        "kit::scan in a step of another",
+        """
+        A s = 0;
+        kit::scan(3, s, [&]<typename A>(int64_t i, A& s) {
+          A product = 1;
+          kit::scan(2, product, [&]<typename B>(int64_t j, B& product) {
+            product *= x[2 * i + j] + s;
+          });
+          s += product;
+          out[i] = s;
+        });
+        """,
+        m=3,
+    ),
+    Idiom(
+        "kit::scan in a step of another, of numbers outside of it",
+        """
+        A s = 0, product = 1;
+        kit::scan(3, s, [&]<typename A>(int64_t i, A& s) {
+          kit::scan(2, product, [&]<typename B>(int64_t j, B& product) {
+            product *= x[2 * i + j] + s;  // slopes?
+          });
+          s += 0.5f;
+        });
+        out[0] = product + s;
+        """,
+        m=1,
+        numpy=lambda x: (
+            (x + np.repeat([0, 0.5, 1], 2)).prod(-1, keepdims=True) + 1.5
+        ),
+    ),
+    Idiom(
+        "kit::scan that captures a number of the name of its variable",
+        """
+        A s = x[0];
+        A& outer = s;
+        kit::scan(x.size(), s, [&]<typename A>(int64_t i, A& s) {
+          s += x[i] * outer;
+          outer = 7;
+        });
+        out[0] = s;
+        """,
+        m=1,
+        numpy=lambda x: (x[:, 0] * (1 + x[:, 0]) + 7 * x[:, 1:].sum(-1))[
+            :, None
+        ],
+    ),
+    Idiom(
+        "kit::scan with helpers, a struct and an early return",
+        """
+        Pair<A> start = {x[0], x[1]};
+        A u = start.a, w = start.b;
+        kit::scan(x.size(), u, w, [&]<typename A>(int64_t i, A& u, A& w) {
+          Pair<A> pair = {u, w};
+          turn(pair, A(0.1f * x[i]));
+          u = pair.a, w = pair.b;
+          if (i == 2) return;
+          out[i] = pair.dot();
+        });
+        out[2] = u * w;
+        """,
+        before="""
+        template <typename N>
+        struct Pair { N a, b; N dot() const { return a * a + 2 * b * b; } };
+        template <typename N>
+        void turn(Pair<N>& pair, N by) {
+          const N a = pair.a - by * pair.b;
+          pair.b += by * pair.a, pair.a = a;
+        }
+        """,
+    ),
+    Idiom(
+        "kit::scan that branches on its state",
+        """
+        A level = 0, weight = 1;
+        bool is_high = false;
+        kit::scan(x.size(), level, weight, is_high,
+                  [&](int64_t i, auto& level, auto& weight, bool& is_high) {
+          level = x[i] > level ? x[i] : 0.75f * level;  // lanes
+          if (level > 1.5f) is_high = true, weight = level * x[i];
+          out[i] = is_high ? weight : level * level;
+        });
+        """,
+        x=BOTH,
+    ),
+    Idiom(
+        "kit::scan with doubles",
+        """
+        A s = 1;
+        kit::scan(x.size(), s, [&](int64_t i, auto& s) {
+          s = s * 0.7 + x[i] * 0.3 * std::pow(x[i], 2);  // lanes? slopes?
+          out[i] = std::max(s, x[i]);
+        });
+        """,
+    ),
+    Idiom(
+        "kit::scan with a number of the wrong type",
+        """
+        A s = 1;
+        kit::scan(x.size(), s, [&](int64_t i, auto& s) {
+          const A next = s * x[i];  // slopes
+          out[i] = s = next;
+        });
+        """,
+    ),
+    Idiom(
+        "kit::scan whose sums vanish, with a shared operand",
+        """
+        A a = 0, b = 0;
+        kit::scan(x.size(), a, b, [&]<typename A>(int64_t i, A& a, A& b) {
+          a = w[0] * a + w[1] * x[i];
+          b += std::exp(-a * w[2]) + w[i];
+          out[i] = kit::where(b > 1, a * b, std::sqrt(b));
+        });
+        """,
+        kind="shared",
+    ),
+    Idiom(
+        "kit::scan of two results, backwards",
+        """
+        A s = 0;
+        const int64_t n = x.size();
+        kit::scan(n, s, [&]<typename A>(int64_t i, A& s) {
+          const int64_t j = n - 1 - i;
+          s = 0.5f * s + x[j] * x[0];
+          out[j] = s;
+          also[i] = std::cos(s) * x[j];
+        });
+        also[0] += out[n - 1] * s;
+        """,
+        kind="two",
     ),
     # --- What is no number ----------------------------------------------------
     Idiom(

@@ -18,9 +18,7 @@ import collections
 import functools
 import json
 import os
-import queue
 import re
-import select
 import subprocess
 import sys
 import threading
@@ -34,7 +32,7 @@ from idioms import IDIOMS, KINDS, Idiom
 if __name__ != "__main__":
     import inline_data  # noqa: F401  a cache of the test's own
 
-_DERIVATIVES = ("forward", "reverse", "second")
+_DERIVATIVES = ("reverse", "forward", "second")
 # Form -> the marks of idioms that are refused there.
 FORMS = {
     "rows": (),
@@ -42,11 +40,20 @@ FORMS = {
     **{form: ("slopes",) for form in _DERIVATIVES},
     **{f"{form}, lanes": ("lanes", "slopes", "both") for form in _DERIVATIVES},
 }
+# Form -> those before it. What a compiler refuses in one of these, it refuses
+# here too, and is not asked again.
+_BEFORE = {
+    "forward": ("reverse",),
+    "second": ("reverse",),
+    "reverse, lanes": ("lanes", "reverse"),
+    "forward, lanes": ("reverse, lanes",),
+    "second, lanes": ("reverse, lanes",),
+}
 _ROWS = 19
 _FLAGS = ["-march=native", "-O1"]
-_BATCH = 24
+_BATCH = 33
 _PROCESSES = 2
-_SECONDS = 120  # without a word from a process
+_SECONDS = 800  # of a process that does not end
 
 
 def expected(idiom: Idiom, form: str) -> str:
@@ -249,49 +256,53 @@ def _outcome(case: _Case, form: str, op, plain) -> str:
     idiom = case.idiom
     if form in ("rows", "lanes"):
         came = case.values(op)
-        told = "right"
+        outcome = "right"
         if form == "lanes":
-            told = _difference(came, case.values(plain), idiom.tolerance, 1e-6)
-        if idiom.numpy is not None and told == "right":
+            by_rows = case.values(plain)
+            outcome = _difference(came, by_rows, idiom.tolerance, 1e-6)
+        if idiom.numpy is not None and outcome == "right":
             return _difference(came, case.right(plain), idiom.tolerance, 1e-6)
-        return told
+        return outcome
     came, right = case.slopes(form, op, plain)
     return _difference(came, right, idiom.slope_tolerance, 1e-5)
 
 
 def _run(
     names: tuple[int, ...],
-    skipped: set[tuple[int, str]],
+    outcomes: dict[tuple[int, str], str],
     tell: Callable[[object], None],
-    forms: Collection[str] = tuple(FORMS),
+    forms: Collection[str],
 ) -> None:
     """Runs idioms of one kind in all forms; tells each before and after."""
     from xla_ffi_kit.errors import BuildError
 
-    def outcome(i, form, names, plain_names):
+    def outcome_of(i, form, names, plain_names):
         tell([i, form, None])
         try:
             plain = op = _operation(plain_names, False, False, "f32 f64")
             if form != "rows":
                 slopes = form != "lanes"
                 op = _operation(names, "lanes" in form, slopes, "f32")
-            _in_lanes(op, form)
             return _outcome(_case(i), form, op, plain)
         except BuildError as error:
             return f"refused: {error}"
         except Exception as error:
             return f"wrong: {type(error).__name__}: {error}"
 
+    def settle(i, form, outcome):
+        outcomes[i, form] = outcome
+        tell([i, form, outcome])
+
     def try_all(form, group, plain_names):
         for i in group:
-            if (i, form) in skipped:
+            if (i, form) in outcomes:
                 continue
-            told = outcome(i, form, group, plain_names)
-            if told.startswith("refused") and len(group) > 1:
+            outcome = outcome_of(i, form, group, plain_names)
+            if outcome.startswith("refused") and len(group) > 1:
                 for j in group:
                     try_all(form, (j,), plain_names)
                 return
-            tell([i, form, told])
+            settle(i, form, outcome)
 
     def programs(names):
         """The row-by-row programs, of all, or of each if that fails."""
@@ -302,105 +313,42 @@ def _run(
             return [(i,) for i in names]
 
     for plain in programs(names):
-        for form in FORMS:
-            if form not in forms:
-                continue
-            wanted = {i: expected(IDIOMS[i], form) for i in plain}
-            for what in ("right", "either"):
-                try_all(
-                    form, tuple(i for i in plain if wanted[i] == what), plain
-                )
+        for form in forms:
+            groups = collections.defaultdict(list)
             for i in plain:
-                if wanted[i] == "refused":
-                    try_all(form, (i,), plain)
-
-
-def _in_lanes(op, form: str) -> None:
-    """Raises the reason why an operation does not run in lanes."""
-    from xla_ffi_kit.errors import BuildError
-
-    if "lanes" in form:
-        said = op.explain()
-        if form != "lanes":
-            said = said.partition("derivatives ")[2]
-        why = re.search(r"not in lanes, as (.*)", said)
-        if why:
-            raise BuildError(why[1])
+                before = [outcomes.get((i, f)) for f in _BEFORE.get(form, ())]
+                refused = [s for s in before if s and s.startswith("refused")]
+                kind = expected(IDIOMS[i], form)
+                if kind == "either" and refused:
+                    settle(i, form, refused[0])
+                    continue
+                if kind == "either" and before == ["right"]:
+                    kind = "right"  # it most likely compiles here, too
+                groups[kind].append(i)
+            try_all(form, tuple(groups["right"]), plain)
+            try_all(form, tuple(groups["either"]), plain)
+            for i in groups["refused"]:
+                try_all(form, (i,), plain)
 
 
 def _serve() -> None:
-    """Runs what is asked on standard input."""
+    """Runs the tasks of standard input, but for outcomes that are there."""
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def tell(what):
-        print(json.dumps(what), file=out, flush=True)
+    def tell(message):
+        print(json.dumps(message), file=out, flush=True)
 
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    for line in sys.stdin:
-        names, skipped, forms = json.loads(line)
-        _run(tuple(names), set(map(tuple, skipped)), tell, forms)
-        tell("done")
+    tasks, rows, forms = json.load(sys.stdin)
+    outcomes = {(i, form): outcome for i, form, outcome in rows}
+    for names in tasks:
+        _run(tuple(names), outcomes, tell, forms)
 
 
 # --- In the test --------------------------------------------------------------
-
-
-class _Process:
-    """A process that runs idioms, and is started anew when it crashes."""
-
-    def __init__(self) -> None:
-        self._process: subprocess.Popen | None = None
-
-    def run(self, names, forms, outcomes) -> None:
-        skipped: list[tuple[int, str]] = []
-        while True:
-            at = self._ask([names, skipped, forms], outcomes)
-            if at is None:
-                return
-            i, form, how = at
-            outcomes[i, form] = how
-            skipped += [at[:2]]
-            skipped += [k for k in list(outcomes) if k[0] in names]
-
-    def _ask(self, asked, outcomes):
-        """Returns where it crashed, and how; None if it did not."""
-        if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, __file__, "--serve"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                bufsize=0,  # what is there to read is seen by select
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-            )
-        process, at = self._process, (asked[0][0], "rows")
-        process.stdin.write(json.dumps(asked).encode() + b"\n")
-        process.stdin.flush()
-        while True:
-            ready, _, _ = select.select([process.stdout], [], [], _SECONDS)
-            line = process.stdout.readline() if ready else b""
-            if not line:
-                if not ready:
-                    process.kill()
-                code = process.wait()
-                self._process = None
-                how = f"signal {-code}" if ready else f"{_SECONDS} s"
-                return (*at, f"crash: {how}")
-            told = json.loads(line)
-            if told == "done":
-                return None
-            i, form, outcome = told
-            if outcome is None:
-                at = (i, form)
-            else:
-                outcomes[i, form] = outcome
-
-    def end(self) -> None:
-        if self._process is not None:
-            self._process.stdin.close()
-            self._process.wait()
 
 
 def _tasks(numbers) -> list[list[int]]:
@@ -420,25 +368,46 @@ def run(
 ) -> dict[tuple[int, str], str]:
     """Number and form -> "right", or what is said or wrong."""
     outcomes: dict[tuple[int, str], str] = {}
-    tasks: queue.SimpleQueue[list[int]] = queue.SimpleQueue()
-    for task in _tasks(numbers):
-        tasks.put(task)
-
-    def work():
-        process = _Process()
-        while True:
-            try:
-                task = tasks.get_nowait()
-            except queue.Empty:
-                return process.end()
-            process.run(task, forms, outcomes)
-
-    threads = [threading.Thread(target=work) for _ in range(_PROCESSES)]
+    tasks = _tasks(numbers)
+    ordered = [form for form in FORMS if form in forms]
+    threads = [
+        threading.Thread(
+            target=_run_elsewhere,
+            args=(tasks[k::_PROCESSES], ordered, outcomes),
+        )
+        for k in range(_PROCESSES)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     return outcomes
+
+
+def _run_elsewhere(tasks, forms, outcomes) -> None:
+    """Runs tasks in a process, and after a crash the others in a new one."""
+    names = {i for task in tasks for i in task}
+    while True:
+        rows = [[*k, v] for k, v in list(outcomes.items()) if k[0] in names]
+        try:
+            process = subprocess.run(
+                [sys.executable, __file__, "--serve"],
+                input=json.dumps([tasks, rows, forms]).encode(),
+                stdout=subprocess.PIPE,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+                timeout=_SECONDS,
+            )
+            output, how = process.stdout, f"signal {-process.returncode}"
+        except subprocess.TimeoutExpired as error:
+            output, how = error.stdout or b"", f"{_SECONDS} s"
+        at = None
+        for i, form, outcome in map(json.loads, output.splitlines()):
+            at = (i, form) if outcome is None else None
+            if outcome is not None:
+                outcomes[i, form] = outcome
+        if at is None:
+            return
+        outcomes[at] = f"crash: {how}"
 
 
 def _names_line(idiom: Idiom, form: str, message: str) -> bool:
@@ -458,14 +427,12 @@ def _names_line(idiom: Idiom, form: str, message: str) -> bool:
 
 def _fault(idiom: Idiom, form: str, outcome: str | None) -> str:
     """What is not as the table has it; "" if all is."""
-    wanted = expected(idiom, form)
+    kind = expected(idiom, form)
     if outcome is None:
-        return "did not run" if wanted else ""
+        return "did not run" if kind else ""
     if outcome == "right":
-        return "compiles, and is right" if wanted == "refused" else ""
-    if not outcome.startswith("refused"):
-        return outcome
-    if wanted == "right":
+        return "compiles, and is right" if kind == "refused" else ""
+    if not outcome.startswith("refused") or kind == "right":
         return outcome
     if not _names_line(idiom, form, outcome):
         return f"names another line: {outcome}"
@@ -476,10 +443,10 @@ def report(outcomes) -> str:
     """A table: idioms, right, refused, wrong, by form."""
     lines = [f"{'form':18} right  refused  wrong"]
     for form in FORMS:
-        found = [v for (_, f), v in outcomes.items() if f == form]
-        right = sum(v == "right" for v in found)
-        refused = sum(v.startswith("refused") for v in found)
-        wrong = len(found) - right - refused
+        of_form = [v for (_, f), v in outcomes.items() if f == form]
+        right = sum(v == "right" for v in of_form)
+        refused = sum(v.startswith("refused") for v in of_form)
+        wrong = len(of_form) - right - refused
         lines.append(f"{form:18} {right:5}  {refused:7}  {wrong:5}")
     return f"{len(IDIOMS)} idioms\n" + "\n".join(lines)
 
@@ -490,14 +457,14 @@ def faults(
     forms: Collection[str] = tuple(FORMS),
 ) -> list[str]:
     """What is not as the table has it, a line for each idiom and form."""
-    found = {
+    texts = {
         (i, form): _fault(IDIOMS[i], form, outcomes.get((i, form)))
         for i in numbers
         for form in forms
     }
     return [
         f"{IDIOMS[i].name}, {form}: {text}"
-        for (i, form), text in found.items()
+        for (i, form), text in texts.items()
         if text
     ]
 
@@ -512,17 +479,18 @@ def _main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*", help="words in idioms' names")
     parser.add_argument("--forms", default="; ".join(FORMS))
-    asked = parser.parse_args()
-    forms = [form.strip() for form in asked.forms.split(";")]
+    options = parser.parse_args()
+    forms = [form.strip() for form in options.forms.split(";")]
     numbers = [
         i
         for i, idiom in enumerate(IDIOMS)
-        if not asked.names or any(word in idiom.name for word in asked.names)
+        if not options.names
+        or any(word in idiom.name for word in options.names)
     ]
     outcomes = run(numbers, forms)
     for i in numbers:
-        told = [outcomes.get((i, f), "-").split(":")[0] for f in forms]
-        print(f"{IDIOMS[i].name:50}", *told)
+        words = [outcomes.get((i, f), "-").split(":")[0] for f in forms]
+        print(f"{IDIOMS[i].name:50}", *words)
     print(report(outcomes))
     print("\n".join(faults(outcomes, numbers, forms)))
 

@@ -114,8 +114,8 @@ def double_of(module, number, flags=""):
     ],
 )
 def test_other_code_of_the_same_name(folder, module, target):
-    given = ((2,), (3,), (2,), (3, ', flags=["-O1"]'), (2,))
-    ops = [double_of(module, *each) for each in given]
+    sources = ((2,), (3,), (2,), (3, ', flags=["-O1"]'), (2,))
+    ops = [double_of(module, *each) for each in sources]
     assert [float(op(np.float32(1))) for op in ops] == [2, 3, 2, 3, 2]
     targets = [op.spec.handlers["cpu"] for op in ops]
     assert targets[0] == targets[2] == targets[4] not in targets[1::2]

@@ -12,6 +12,7 @@ import pytest
 from common import run_python
 from jax import export
 
+import strings_kernels
 import xla_ffi_kit
 from xla_ffi_kit.testing import CHECKS, Case, check_op
 
@@ -22,39 +23,9 @@ _OPTIONS = {
 }
 
 
-@xla_ffi_kit.inline(
-    """
-    #include <vector>
-    template <typename A>
-    struct Block { A sum, weight; int64_t end; };
-    template <typename T>
-    void isotonic(kit::In<T> x, kit::In<T> weight, kit::Out<T> y) {
-      using A = kit::Accumulate<T>;
-      for (int64_t r = 0; r < x.rows(); ++r) {
-        std::vector<Block<A>> stack;
-        for (int64_t i = 0; i < x.columns(); ++i) {
-          const A w = weight.row(r)[i];
-          Block<A> block = {x.row(r)[i] * w, w, i + 1};
-          while (!stack.empty() && stack.back().sum * block.weight >=
-                                       block.sum * stack.back().weight) {
-            block.sum += stack.back().sum;
-            block.weight += stack.back().weight;
-            stack.pop_back();
-          }
-          stack.push_back(block);
-        }
-        int64_t i = 0;
-        for (const Block<A>& block : stack)
-          while (i < block.end) y.row(r)[i++] = T(block.sum / block.weight);
-      }
-    }""",
-    function="isotonic",
-    kernel_axes=1,
-    dtypes="f32 f64",
-    **_OPTIONS,
+isotonic = strings_kernels.kernels()["isotonic regression"].operation(
+    dtypes="f32 f64", flags=["-O1"]
 )
-def isotonic(x, weight):
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
 
 
 def _isotonic_of_host(x, weight):

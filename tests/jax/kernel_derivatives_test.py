@@ -179,8 +179,8 @@ def test_a_double_beside_a_float_is_a_double(form):
         [of_square * 1.4, -1, 1, 1.4],
         [of_square * 2, 0, 0, 2],
     ]
-    found = [op(x), first(x), jax.jvp(first, (x,), (one,))[1]]
-    np.testing.assert_allclose(np.ravel(found), np.ravel(want), rtol=1e-6)
+    results = [op(x), first(x), jax.jvp(first, (x,), (one,))[1]]
+    np.testing.assert_allclose(np.ravel(results), np.ravel(want), rtol=1e-6)
     np.testing.assert_allclose(np.ravel(pulled(x)), want[1], rtol=1e-6)
 
 

@@ -63,8 +63,8 @@ _TOLERANCE = {
 
 def _operands(rows, n, dtype, seed=0):
     rng = np.random.default_rng(seed)
-    made = [rng.uniform(-3, 3, s) for s in ((rows, n), (n,), (rows, 2))]
-    return [jnp.asarray(values).astype(dtype) for values in made]
+    arrays = [rng.uniform(-3, 3, s) for s in ((rows, n), (n,), (rows, 2))]
+    return [jnp.asarray(x).astype(dtype) for x in arrays]
 
 
 def _rows(op):
@@ -82,8 +82,8 @@ def _same_bits_beside_any_others(operands, parts):
     whole = in_lanes(*operands)
     x, w, shift = operands
     for part in (slice(*part) for part in parts):
-        found = in_lanes(x[part], w, shift[part])
-        for got, want in zip(found, whole, strict=True):
+        results = in_lanes(x[part], w, shift[part])
+        for got, want in zip(results, whole, strict=True):
             assert np.asarray(got).tobytes() == np.asarray(want[part]).tobytes()
     return whole
 
@@ -286,14 +286,14 @@ def _close(got, want, tolerance):
 @pytest.mark.parametrize("rows", [1, 3, 40])
 def test_both_modes_are_those_of_one_row_after_the_other(dtype, rows):
     x, w = _sloped_operands(rows, dtype)
-    found = []
+    derivatives = []
     for op in (sloped, sloped_rows):
         slopes = jax.grad(_loss(op), (0, 1))(x, w)
         pushed = jax.jvp(op, (x, w), (jnp.cos(x), jnp.sin(w)))[1]
-        found.append((slopes, pushed))
-        told = "in lanes of" if op is sloped else "row by row"
-        assert told in op.spec.advanced.differentiate.explain()
-    _close(*found, _OF_SLOPES[dtype])
+        derivatives.append((slopes, pushed))
+        way = "in lanes of" if op is sloped else "row by row"
+        assert way in op.spec.advanced.differentiate.report()
+    _close(*derivatives, _OF_SLOPES[dtype])
 
 
 def test_a_row_alone_has_the_same_bits_where_compilers_fuse():

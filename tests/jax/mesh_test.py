@@ -292,16 +292,16 @@ def test_values_are_those_of_one_device(kind, name):
     mesh = mesh_of(kind)
     with jax.set_mesh(mesh):
         args = placed(mesh, operands)
-        made = jax.jit(program).lower(*args).compile()
-    check(made(*args), program, operands)
+        compiled = jax.jit(program).lower(*args).compile()
+    check(compiled(*args), program, operands)
     if name in IN_PLACE:
-        assert not [c for c in COLLECTIVES if c in made.as_text()]
+        assert not [c for c in COLLECTIVES if c in compiled.as_text()]
 
 
 def exported(program, *types):
     checks = xla_ffi_kit.export_checks()
-    made = export.export(jax.jit(program), disabled_checks=checks)(*types)
-    return jax.jit(made.call)
+    export_of = export.export(jax.jit(program), disabled_checks=checks)
+    return jax.jit(export_of(*types).call)
 
 
 ON_EXPLICIT = ["alias", "side effect", "shared result"]
@@ -485,17 +485,17 @@ def slopes_of(f):
 def test_nothing_shared_is_made_for_every_row(kind):
     """Of 24 kB of operands, that would be 32 MiB."""
     slopes, right = slopes_of(table), slopes_of(like_table)
-    operands = given = ROWS, WEIGHT
+    operands = arguments = ROWS, WEIGHT
     mesh = mesh_of("Auto" if kind == "vmap" else kind)
     if kind == "vmap":
         slopes, right = jax.vmap(slopes), jax.vmap(right)
         weights = np.stack([WEIGHT, WEIGHT[::-1]])
-        operands = given = ROWS.reshape(2, -1, 1), weights
+        operands = arguments = ROWS.reshape(2, -1, 1), weights
     else:
-        given = on(mesh, ROWS, "d"), on(mesh, WEIGHT)
+        arguments = on(mesh, ROWS, "d"), on(mesh, WEIGHT)
     with jax.set_mesh(mesh):
-        program = jax.jit(slopes).lower(*given).compile()
-        got = program(*given)
+        program = jax.jit(slopes).lower(*arguments).compile()
+        got = program(*arguments)
     assert program.memory_analysis().temp_size_in_bytes < 1 << 20
     assert "all-gather" not in program.as_text()
     check(got, right, operands, rtol=1e-3, atol=1e-3)

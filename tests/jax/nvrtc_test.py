@@ -16,7 +16,6 @@ from common import run_python
 import xla_ffi_kit
 from xla_ffi_kit.compile import cache
 from xla_ffi_kit.errors import BuildError, CudaStringWarning
-from xla_ffi_kit.strings.cuda import code as cuda_code
 from xla_ffi_kit.strings.cuda import nvrtc
 
 # Nothing here runs on CPUs, and so nothing is compiled for them.
@@ -31,13 +30,13 @@ import string_kernels  # noqa: E402
 @pytest.fixture(autouse=True)
 def _own_cache(monkeypatch, tmp_path):
     monkeypatch.setenv("XLA_FFI_KIT_CACHE", str(tmp_path / "cache"))
-    cuda_code._compiled.cache_clear()
+    nvrtc._compiled.cache_clear()
 
 
 @pytest.fixture(autouse=True)
 def _gpu(monkeypatch):
     """One GPU: without any, a program has code for several."""
-    monkeypatch.setattr(cuda_code, "local_gpus", lambda: (90,))
+    monkeypatch.setattr(nvrtc, "local_gpus", lambda: (90,))
 
 
 def _lower(op, *operands, **attributes):
@@ -80,7 +79,7 @@ def test_each_loop_compiles(shown):
         name, _, shape = text.rstrip("]").partition("[")
         dtype = {"f": jnp.float32, "s": jnp.int32}[name[0]]
         operands.append(jnp.ones(tuple(map(int, shape.split(","))), dtype))
-    program = _lower(shown.op, *operands, **shown.attributes)
+    program = _lower(shown.op, *operands)
     assert "@xla_ffi_kit.launch(" in program
     assert _architectures(program) == ["sm_90"]
 
@@ -205,7 +204,7 @@ def test_attributes_of_any_length_share_a_kernel():
 
 
 def test_the_cache_keeps_machine_code(monkeypatch):
-    monkeypatch.setattr(cuda_code, "local_gpus", lambda: ())
+    monkeypatch.setattr(nvrtc, "local_gpus", lambda: ())
     op, x = _scale(platforms=("cuda",)), jnp.ones(3)
 
     def written():
@@ -217,16 +216,16 @@ def test_the_cache_keeps_machine_code(monkeypatch):
     (entry, *others) = cache.entries()
     assert len(others) == 3 and entry.library.suffix == ".cubin"
     before = written()
-    cuda_code._compiled.cache_clear()
+    nvrtc._compiled.cache_clear()
     assert _lower(_scale(platforms=("cuda",)), x) == first
     assert written() == before
     other = _scale("factor * x + A(1)", platforms=("cuda",))
     assert _lower(other, x) != first
     entry.library.write_bytes(b"damaged")
-    cuda_code._compiled.cache_clear()
+    nvrtc._compiled.cache_clear()
     assert _lower(op, x) == first
     cache.folder().chmod(0o777)
-    cuda_code._compiled.cache_clear()
+    nvrtc._compiled.cache_clear()
     with pytest.raises(BuildError, match="others may write"):
         _lower(op, jnp.ones(3))
 
@@ -246,18 +245,21 @@ def test_an_exported_program_has_the_code():
 
 
 @pytest.mark.parametrize(
-    ("gpus", "machine", "ptx"),
-    [([90], (90,), None), ([80, 90], (80, 90), None), ([90, 130], (90,), 120)],
+    ("gpus", "names"),
+    [
+        ([90], ["sm_90"]),
+        ([80, 90], ["sm_80", "sm_90"]),
+        ([90, 130], ["sm_90", "compute_120"]),
+    ],
 )
-def test_gpus(gpus, machine, ptx):
-    found = nvrtc.architectures_for("op", gpus, (75, 80, 90, 100, 120))
-    assert (found.machine, found.ptx) == (machine, ptx)
+def test_gpus(gpus, names):
+    assert nvrtc.architectures_for("op", gpus, (75, 80, 90, 100, 120)) == names
     with pytest.raises(BuildError, match="7.5 or newer, .* got 7.0"):
         nvrtc.architectures_for("op", [70], (75, 80))
 
 
 def test_code_for_the_gpus_of_the_process(monkeypatch):
-    monkeypatch.setattr(cuda_code, "local_gpus", lambda: (86,))
+    monkeypatch.setattr(nvrtc, "local_gpus", lambda: (86,))
     program = _lower(_scale(platforms=("cuda",)), jnp.ones(3))
     assert _architectures(program) == ["sm_86"]
 

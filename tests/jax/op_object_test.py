@@ -67,10 +67,10 @@ def test_none_is_a_default_where_no_handler_gets_the_attribute():
 
 
 def test_every_option_is_explained():
-    own = ("name", "reference", "results", "kernel_axes", "dtypes")
-    every = (*own, *Options.__annotations__)
-    assert len(every) <= 17
-    for name in every:
+    others = ("name", "reference", "results", "kernel_axes", "dtypes")
+    options = (*others, *Options.__annotations__)
+    assert len(options) <= 19
+    for name in options:
         assert re.search(rf"(?m)^ +{name}: ", FfiOp.__doc__), name
     for field in dataclasses.fields(Advanced):
         assert re.search(rf"(?m)^ +{field.name}: ", Advanced.__doc__), field
@@ -136,9 +136,11 @@ def test_a_name_that_no_operation_has():
         "import numpy as np, xla_ffi_kit\n"
         "for _ in range(2): assert xla_ffi_kit.relu(np.float32(-1)) == 0\n"
     )
-    told = run_python(code, XLA_FFI_KIT_REFERENCE="typo,relu").stderr
-    assert told.count("XLA_FFI_KIT_REFERENCE: there is no operation typo") == 1
-    assert "operation relu" not in told
+    stderr = run_python(code, XLA_FFI_KIT_REFERENCE="typo,relu").stderr
+    assert (
+        stderr.count("XLA_FFI_KIT_REFERENCE: there is no operation typo") == 1
+    )
+    assert "operation relu" not in stderr
     assert run_python(code, XLA_FFI_KIT_REFERENCE="relu").stderr == ""
 
 
@@ -178,12 +180,12 @@ RUN = "import runpy; runpy.run_module('xla_ffi_kit', run_name='__main__')"
 
 
 def test_the_package_says_its_version_and_its_commands():
-    for arguments, told in (
+    for arguments, text in (
         (["--version"], xla_ffi_kit.__version__),
         (["--help"], "doctor"),
         (["include", "--help"], "headers"),
     ):
         done = run_python(RUN, *arguments)
         assert done.returncode == 0, done.stderr
-        assert told in done.stdout
+        assert text in done.stdout
         assert "rms_norm" not in done.stdout

@@ -80,6 +80,12 @@ OPERATIONS = {
             *([(1, 257)], [(0, 8)], [(2, 0, 3)]),
         ],
     ),
+    "rms_norm of a weight and a residual": (
+        lambda x, w, r: rms_norm(x, w, residual=r),
+        lambda x, w, r: (normed(x + r) * wide(w), wide(x + r)),
+        REALS,
+        [[(3, 9), (9,), (3, 9)]],
+    ),
 }
 
 
@@ -95,14 +101,16 @@ def assert_close(got, want, tolerance):
     [(name, d) for name, (*_, dtypes, _) in OPERATIONS.items() for d in dtypes],
 )
 def test_values(name, dtype):
-    op, expected, _, every = OPERATIONS[name]
+    op, expected, _, calls = OPERATIONS[name]
     jitted = jax.jit(op)
-    for shapes in every:
+    for shapes in calls:
         operands = [make(s, dtype, i) for i, s in enumerate(shapes)]
-        y = jitted(*operands)
-        assert y.dtype == dtype
-        assert_close(y, expected(*operands), FLOATS.get(dtype, 0))
-    np.testing.assert_array_equal(op(*operands), y)
+        results = jitted(*operands)
+        pairs = map(jax.tree.leaves, (results, expected(*operands)))
+        for y, want in zip(*pairs, strict=True):
+            assert y.dtype == dtype
+            assert_close(y, want, FLOATS.get(dtype, 0))
+    jax.tree.map(np.testing.assert_array_equal, op(*operands), results)
 
 
 def test_integers_wrap_around():

@@ -40,9 +40,9 @@ def test_emulator_computes_the_reference(shown):
     """Of a row, of a warp's, and of more in either order of the threads."""
     op = _EMULATED[shown.op.name]
     operands = _operands(shown, rows=37)
-    want = shown.op(*operands, implementation="reference", **shown.attributes)
+    want = shown.op(*operands, implementation="reference")
     tolerance = {"f32": 2e-5, "s32": 0}[shown.operands[0][:3]]
-    close(shown.op(*operands, **shown.attributes), want, tolerance)
+    close(shown.op(*operands), want, tolerance)
     for rows, backwards in ((1, False), (32, False), (37, False), (37, True)):
         some = [
             x if i in shown.op.spec.shared else x[:rows]
@@ -50,7 +50,7 @@ def test_emulator_computes_the_reference(shown):
         ]
         before = emulated_cuda.launches()
         with emulated_cuda.threads_backwards(backwards):
-            got = jax.block_until_ready(op(*some, **shown.attributes))
+            got = jax.block_until_ready(op(*some))
         assert emulated_cuda.launches() == before + 1
         close(got, [x[:rows] for x in jax.tree.leaves(want)], tolerance)
 
@@ -67,8 +67,7 @@ _CONTRACTS = {
 def test_contract(name, platform):
     shown = SHOWN[_NAMES.index(name)]
     op = shown.op if platform == "cpu" else _EMULATED[name]
-    case = Case(*_operands(shown), **shown.attributes)
-    print(check_op(op, [case]))
+    print(check_op(op, [Case(*_operands(shown))]))
 
 
 def test_derivative_by_a_second_string(monkeypatch):

@@ -15,7 +15,7 @@ from inline_data import error_of
 import xla_ffi_kit
 from xla_ffi_kit.compile import cpp
 from xla_ffi_kit.errors import BuildError
-from xla_ffi_kit.strings.text import places
+from xla_ffi_kit.strings.text import source
 
 elementwise = functools.partial(
     xla_ffi_kit.elementwise, dtypes="f32", flags=["-O0"]
@@ -107,6 +107,11 @@ inline float Twice(float v) {
         (inline(FILLED % 3), "filled", 3),
         (elementwise("x", EXPRESSION), "expression", 0),
         (elementwise("Twice(x)", before=BEFORE), "before", 2),
+        (
+            rows("out[0] = Twice(1);", before=BEFORE, lanes=True),
+            "before",
+            2,
+        ),
     ],
 )
 def test_a_string_in_a_variable_has_lines_of_its_own(decorate, comment, line):
@@ -123,7 +128,7 @@ def test_a_string_that_is_in_no_file_has_lines_of_its_own():
 
 def test_a_string_in_the_call_is_found_before_its_double():
     frame = inspect.currentframe()
-    place = places.place_of(
+    place = source.place_of(
         "nowhere(x)",
         frame,
     )

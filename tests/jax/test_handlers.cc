@@ -211,7 +211,6 @@ const XlaFfiKit_HandlerTable kTable = {
     kTypes,
     /*register_all=*/nullptr,  // only Python loads this library
     /*parallel_for=*/nullptr,
-    /*define_function=*/nullptr,
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 
 WHEEL, ACCELERATE = (pathlib.Path(file).resolve() for file in sys.argv[1:])
-PROGRAMS = pathlib.Path(__file__).parent
+PROGRAM = pathlib.Path(__file__).with_name("installed.py")
 PLATFORMS = os.environ["PLATFORMS_OF_THE_WHEEL"].split()
 
 
@@ -50,10 +50,9 @@ class Installed:
         left = list(pathlib.Path(cls.folder).rglob("*xla_ffi_*"))
         assert left == [], left
 
-    def runs(self, program: str, *arguments: str) -> str:
-        """What a program beside this file prints."""
-        path = PROGRAMS / program
-        return run(self.python, path, *arguments, PYTHONPATH=self.path)
+    def runs(self, *arguments: str) -> str:
+        """What `installed.py` prints."""
+        return run(self.python, PROGRAM, *arguments, PYTHONPATH=self.path)
 
     def test_requirements_are_there_in_a_version_that_will_do(self):
         checked = run(*self.pip, "check", PYTHONPATH=self.path)
@@ -64,10 +63,10 @@ class TheKitAlone(Installed, unittest.TestCase):
     WHEELS = (WHEEL,)
 
     def test_it_works(self):
-        self.assertIn("all as expected", self.runs("installed.py", self.folder))
+        self.assertIn("all as expected", self.runs("kit", self.folder))
 
     def test_libraries_of_its_platforms(self):
-        said = self.runs("installed_platforms.py", self.folder, *PLATFORMS)
+        said = self.runs("platforms", self.folder, *PLATFORMS)
         self.assertIn("all as expected", said)
 
     def test_accelerate_is_not_there(self):
@@ -88,13 +87,13 @@ class Both(Installed, unittest.TestCase):
     WHEELS = (WHEEL, ACCELERATE)
 
     def test_they_work(self):
-        said = self.runs("installed_accelerate.py", self.folder)
+        said = self.runs("accelerate", self.folder)
         self.assertIn("all as expected", said)
 
     def test_a_kit_of_another_version_is_a_sentence(self):
-        said = self.runs("installed_other_version.py")
+        said = self.runs("other_version")
         self.assertRegex(
             said,
             r"^xla_ffi_accelerate [\d.]+ needs xla_ffi_kit [\d.]+, got "
-            r"0\.0\.1: install both in one version\n$",
+            r"0\.0\.1: install both in one version\n",
         )

@@ -14,6 +14,8 @@ import tempfile
 import unittest
 import zipfile
 
+import make_wheel
+
 WHEEL, MODULE, *SOURCES = map(pathlib.Path, sys.argv[1:])
 NAME, VERSION, *_, PLATFORM = WHEEL.stem.split("-")
 INFO = f"{NAME}-{VERSION}.dist-info"
@@ -208,3 +210,27 @@ class WheelTest(unittest.TestCase):
             self.assertLessEqual(WHEEL.stat().st_size, packed * 2**20)
             size = sum(map(len, self.files.values()))
             self.assertLessEqual(size, unpacked * 2**20)
+
+    def test_a_library_that_needs_a_newer_system_is_refused(self):
+        place = f"{NAME}/_lib/{NAME}_cpu.so"
+        library = self.libraries[place]
+        make_wheel.check_libraries({place: library}, "2.17")
+        for name in ("GLIBC_2.18", "GLIBCXX_3.4.20"):
+            newer = {place: library + f"\0{name}\0".encode()}
+            with self.assertRaisesRegex(
+                SystemExit,
+                rf"^{place} needs {name}, but manylinux_2_17 promises less: "
+                "build it with the compiler of //third_party/cc, or raise ",
+            ):
+                make_wheel.check_libraries(newer, "2.17")
+
+    def test_the_page_has_no_links_into_the_repository(self):
+        page = (
+            "[a\nfile](b/c.md#d), [there](https://host/a), [here](#a)\n\n"
+            "![picture](a.svg)\n```py\nx[0](y)\n```\n[b](c)\n"
+        )
+        self.assertEqual(
+            make_wheel.standalone(page),
+            "a\nfile, [there](https://host/a), [here](#a)\n\n"
+            "\n```py\nx[0](y)\n```\nb\n",
+        )

@@ -6,7 +6,6 @@ The nvcc, its files and the runtime are label flags of //third_party/cuda.
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:defs.bzl", "CcInfo", "cc_common")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cpp_toolchain", "use_cc_toolchain")
-load(":versions.bzl", "CUDA_COMPUTE_CAPABILITIES")
 
 # The `target_compatible_with` of what needs CUDA: skipped without
 # `--config=cuda`. nvcc calls the machine's compiler.
@@ -17,6 +16,14 @@ CUDA_ONLY = select({
 
 # Suffixes of what nvcc compiles; all other sources are headers.
 CUDA_SOURCES = [".cu", ".cu.cc"]
+
+# What the pinned nvcc compiles for: `nvcc --list-gpu-code`, and the variants with
+# features of one architecture ("a") or of one family ("f").
+_COMPUTE_CAPABILITIES = "75 80 86 87 88 89 90 90a".split(" ") + [
+    number + variant
+    for number in "100 103 110 120 121".split(" ")
+    for variant in ["", "a", "f"]
+]
 
 _HEADERS = [".h", ".hpp", ".cuh", ".inc"]
 
@@ -32,10 +39,10 @@ def architecture_flags(capabilities):
     newest = 0
     flags = []
     for capability in capabilities:
-        if capability not in CUDA_COMPUTE_CAPABILITIES:
+        if capability not in _COMPUTE_CAPABILITIES:
             fail("//third_party/cuda:compute_capabilities: the pinned nvcc does " +
                  "not know %r: write some of %s" %
-                 (capability, ",".join(CUDA_COMPUTE_CAPABILITIES)))
+                 (capability, ",".join(_COMPUTE_CAPABILITIES)))
         newest = max(newest, int(capability.rstrip("af")))
         flags.append("-gencode=arch=compute_%s,code=sm_%s" % (capability, capability))
     if not flags:

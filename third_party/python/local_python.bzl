@@ -1,4 +1,4 @@
-"""The machine's own Python as toolchains.
+"""The machine's own Python as toolchains, and its C headers for extension modules.
 
 One interpreter serves repository rules, build actions and tests, so that the
 wheels which were fetched for it are the wheels it runs with.
@@ -56,6 +56,46 @@ def _local_python_impl(rctx):
 local_python = repository_rule(
     doc = """Declares the machine's Python as `//:python3` and as toolchains.""",
     implementation = _local_python_impl,
+    configure = True,
+    environ = [PYTHON_ENV, "PATH"],
+)
+
+_PROBE = "import sysconfig; print(sysconfig.get_paths()['include'])"
+
+_HEADERS = """\
+load("@rules_cc//cc:defs.bzl", "cc_library")
+
+cc_library(
+    name = "headers",
+    hdrs = glob(["include/**"], allow_empty = True),
+    includes = ["include"],
+    target_compatible_with = {compatible},
+    visibility = ["//visibility:public"],
+)
+"""
+
+def _python_headers_impl(rctx):
+    python = find_python(rctx)
+    result = rctx.execute([python, "-c", _PROBE])
+    include = rctx.path(result.stdout.strip())
+    found = include.get_child("Python.h").exists
+    if found:
+        rctx.symlink(include, "include")
+    else:
+        # buildifier: disable=print
+        print(("%s has no Python.h in %s, so extension modules are skipped; " +
+               "install the headers (package python3-dev), or name a Python " +
+               "that has them in %s.") %
+              (python, include, PYTHON_ENV))
+    compatible = [] if found else ["@platforms//:incompatible"]
+    rctx.file("BUILD.bazel", _HEADERS.format(compatible = repr(compatible)))
+
+python_headers = repository_rule(
+    doc = """Declares `//:headers`: Python.h of the Python that find_python finds.
+
+Where that Python has no headers, the target is incompatible with every platform,
+so that `bazel test //...` skips what needs it.""",
+    implementation = _python_headers_impl,
     configure = True,
     environ = [PYTHON_ENV, "PATH"],
 )

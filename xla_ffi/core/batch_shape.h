@@ -22,15 +22,6 @@ inline int64_t Product(xla::ffi::Span<const int64_t> dims) {
   return product;
 }
 
-// Replaces the FFI's element_count() and size_bytes(), whose products overflow.
-inline int64_t ElementCount(xla::ffi::AnyBuffer buffer) {
-  return Product(buffer.dimensions());
-}
-inline size_t SizeBytes(xla::ffi::AnyBuffer buffer) {
-  return xla::ffi::ByteWidth(buffer.element_type()) *
-         static_cast<size_t>(ElementCount(buffer));
-}
-
 struct BatchShape {
   int64_t rows;    // product of all axes but the last; 1 for rank 1
   int64_t length;  // of the last axis

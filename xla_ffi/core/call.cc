@@ -9,7 +9,6 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "xla/ffi/api/ffi.h"
@@ -101,11 +100,6 @@ std::string BoundsText(int64_t min, int64_t max) {
   return std::to_string(min) + " to " + NumberText(max);
 }
 
-bool Refuse(ffi::Error why, ffi::Error* error) {
-  *error = std::move(why);
-  return false;
-}
-
 // "x [, weight [, residual]]", of a signature's arguments [begin, end) but
 // those that `is_there` says are none.
 template <typename IsThere>
@@ -133,7 +127,7 @@ bool IsWithout(size_t skipped, Dimensions dims, Dimensions model) {
   return true;
 }
 
-// Most differ in their first letter.
+// Compares letter by letter, as most texts differ in their first one.
 bool IsText(const char* text, std::string_view other) {
   size_t i = 0;
   while (i < other.size() && text[i] == other[i]) ++i;
@@ -157,8 +151,8 @@ bool HasNoElements(Dimensions dims) {
 
 }  // namespace
 
-// What the batch axes and the named sizes of a call are, as far as attributes
-// and arguments have said it.
+// The batch axes and the named sizes of a call, as far as its attributes and
+// the arguments that were checked so far determine them.
 struct AnyCall::Sizes {
   static constexpr int64_t kUnknown = -1;
 
@@ -193,6 +187,12 @@ size_t AnyCall::WordOf(size_t i) const {
   return number;
 }
 
+bool AnyCall::Refuse(std::string_view what, std::string_view expected,
+                     std::string_view got, ffi::Error* error) const {
+  *error = InvalidArgument({operation(), what}, expected, got);
+  return false;
+}
+
 ffi::Error AnyCall::Check() {
   ffi::Error error;
   const size_t attributes = signature_.num_attributes;
@@ -222,16 +222,16 @@ bool AnyCall::CheckCounts(ffi::Error* error) {
   const size_t operands = signature_.num_operands,
                results = signature_.num_results;
   if (is_repeated()) return CheckRepeated(error);
-  if (operands == num_given(true) && results == num_given(false)) {
+  if (operands == num_in_call(true) && results == num_in_call(false)) {
     return true;
   }
-  return CheckNumberOf(0, operands, num_given(true), error) &&
-         CheckNumberOf(operands, operands + results, num_given(false), error);
+  return CheckNumberOf(0, operands, num_in_call(true), error) &&
+         CheckNumberOf(operands, operands + results, num_in_call(false), error);
 }
 
 // Decides which of the arguments [begin, end), all operands or all results, are
-// missing in a call with `given` of them.
-bool AnyCall::CheckNumberOf(size_t begin, size_t end, size_t given,
+// missing in a call with `count` of them.
+bool AnyCall::CheckNumberOf(size_t begin, size_t end, size_t count,
                             ffi::Error* error) {
   const XlaFfiKit_Argument* const all = signature_.arguments;
   int32_t condition = 0;
@@ -244,7 +244,7 @@ bool AnyCall::CheckNumberOf(size_t begin, size_t end, size_t given,
     most += is_there(i);
     least += is_there(i) && all[i].is_optional == 0;
   }
-  size_t left = given - least;  // of the optional ones
+  size_t left = count - least;  // of the optional ones
   for (size_t i = begin; i < end; ++i) {
     bool is_missing = !is_there(i);
     if (!is_missing && all[i].is_optional != 0) {
@@ -253,48 +253,41 @@ bool AnyCall::CheckNumberOf(size_t begin, size_t end, size_t given,
     }
     if (is_missing) missing_ |= uint32_t{1} << i;
   }
-  if (given >= least && given <= most) return true;
-  const Place where = {operation(), begin == 0 ? "operands" : "results"};
+  if (count >= least && count <= most) return true;
   std::string expected = Listed(all, begin, end, is_there);
   if (condition != 0) {
     const bool is_met = most == end - begin;
     expected.append(is_met ? " with an " : " without an ")
         .append(NameOf(condition));
   }
-  return Refuse(
-      InvalidArgument(where, expected, std::to_string(given) + " of them"),
-      error);
+  return Refuse(begin == 0 ? "operands" : "results", expected,
+                std::to_string(count) + " of them", error);
 }
 
 bool AnyCall::CheckRepeated(ffi::Error* error) const {
-  const size_t operands = num_given(true), results = num_given(false);
-  if (operands == 0) {
-    return Refuse(InvalidArgument({operation(), "operands"}, "1 or more", "0"),
-                  error);
-  }
+  const size_t operands = num_in_call(true), results = num_in_call(false);
+  if (operands == 0) return Refuse("operands", "1 or more", "0", error);
   if (operands == results) return true;
-  return Refuse(InvalidArgument({operation(), "results"},
-                                std::to_string(operands) + ", one per operand",
-                                std::to_string(results)),
-                error);
+  return Refuse("results", std::to_string(operands) + ", one per operand",
+                std::to_string(results), error);
 }
 
 bool AnyCall::CheckAttributeNames(ffi::Error* error) const {
-  const auto given = static_cast<size_t>(attrs_->size);
-  const size_t known = signature_.num_attributes;
+  const auto count = static_cast<size_t>(attrs_->size);
+  const size_t attributes = signature_.num_attributes;
   const auto name_of = [&](size_t i) -> std::string_view {
     return {attrs_->names[i]->ptr, attrs_->names[i]->len};
   };
-  size_t wanted = 0;
+  size_t place = 0;  // in the call
   bool are_those = true;
-  for (size_t i = 0; i < known && are_those; ++i) {
+  for (size_t i = 0; i < attributes && are_those; ++i) {
     if (!HasAttribute(i)) continue;
-    are_those = wanted < given && IsText(AttributeOf(i).name, name_of(wanted));
-    ++wanted;
+    are_those = place < count && IsText(AttributeOf(i).name, name_of(place));
+    ++place;
   }
-  if (are_those && wanted == given) return true;
+  if (are_those && place == count) return true;
   std::string expected, condition, got;
-  for (size_t i = 0; i < known; ++i) {
+  for (size_t i = 0; i < attributes; ++i) {
     const int32_t unless = AttributeOf(i).unless_given;
     if (unless != 0) {
       condition = Has(unless) ? " with an " : " without an ";
@@ -303,13 +296,11 @@ bool AnyCall::CheckAttributeNames(ffi::Error* error) const {
     if (!HasAttribute(i)) continue;
     expected.append(expected.empty() ? "{" : ", ").append(AttributeOf(i).name);
   }
-  for (size_t i = 0; i < given; ++i) {
+  for (size_t i = 0; i < count; ++i) {
     got.append(i == 0 ? "" : ", ").append(name_of(i));
   }
   expected = expected.empty() ? "none" : expected + "}";
-  return Refuse(InvalidArgument({operation(), "attributes"},
-                                expected + condition, "{" + got + "}"),
-                error);
+  return Refuse("attributes", expected + condition, "{" + got + "}", error);
 }
 
 bool AnyCall::CheckAttributeType(size_t i, ffi::Error* error) const {
@@ -323,20 +314,15 @@ bool AnyCall::CheckAttributeType(size_t i, ffi::Error* error) const {
       return true;
     }
   }
-  return Refuse(
-      InvalidArgument({operation(), std::string("attribute ") + attribute.name},
-                      TypeText(attribute), "another type"),
-      error);
+  return Refuse(NameOfAttribute(i), TypeText(attribute), "another type", error);
 }
 
-// What is wrong with the values of an attribute of the right type.
+// Checks the value of an attribute of the right type.
 bool AnyCall::CheckAttribute(size_t i, ffi::Error* error) const {
   const XlaFfiKit_Attribute& attribute = AttributeOf(i);
   const void* const value = ValueOf(i);
   const auto refuse = [&](std::string_view expected, std::string_view got) {
-    return Refuse(
-        InvalidArgument({operation(), NameOfAttribute(i)}, expected, got),
-        error);
+    return Refuse(NameOfAttribute(i), expected, got, error);
   };
   if (attribute.type == XLA_FFI_AttrType_STRING) {
     if (attribute.num_words == 0 || WordOf(i) < attribute.num_words) {
@@ -391,82 +377,69 @@ bool AnyCall::CheckAxis(size_t i, int64_t axis, ffi::Error* error) const {
     const std::string expected = rank == 0 ? "an axis of " + NameOf(of)
                                            : "0 to " + std::to_string(rank - 1);
     const std::string got = rank == 0 ? "rank 0" : std::to_string(axis);
-    return Refuse(
-        InvalidArgument({operation(), NameOfAttribute(i)}, expected, got),
-        error);
+    return Refuse(NameOfAttribute(i), expected, got, error);
   }
   if (dims[axis] >= attribute.min && dims[axis] <= attribute.max) return true;
-  return Refuse(
-      InvalidArgument({operation(), NameOf(of)},
-                      BoundsText(attribute.min, attribute.max) +
-                          " elements along axis " + std::to_string(axis),
-                      "shape " + ShapeText(dims)),
-      error);
+  return Refuse(NameOf(of),
+                BoundsText(attribute.min, attribute.max) +
+                    " elements along axis " + std::to_string(axis),
+                "shape " + ShapeText(dims), error);
 }
 
 bool AnyCall::CheckArgument(size_t i, Sizes* sizes, ffi::Error* error) const {
   const XLA_FFI_Buffer& buffer = Buffer(i);
   const Dimensions dims = DimensionsOf(buffer);
   if (!CheckDtype(i, buffer, error)) return false;
-  const int32_t form = ArgumentOf(i).shape_form;
-  if (form == XlaFfiKit_ShapeForm_SIZES) {
-    if (!CheckSizes(i, dims, sizes, error)) return false;
-  } else if (form != XlaFfiKit_ShapeForm_ANY) {
+  const XlaFfiKit_Argument& argument = ArgumentOf(i);
+  if (argument.shape_form == XlaFfiKit_ShapeForm_SIZES) {
+    if (!FitsSizes(argument, dims, sizes)) {
+      return Refuse(NameOf(i), ShapeTextOf(argument, *sizes),
+                    "shape " + ShapeText(dims), error);
+    }
+  } else if (argument.shape_form != XlaFfiKit_ShapeForm_ANY) {
     if (!CheckLike(i, dims, error)) return false;
   }
   if (buffer.data != nullptr || HasNoElements(dims)) return true;
-  return Refuse(InvalidArgument({operation(), NameOf(i)},
-                                "data of shape " + ShapeText(dims), "null"),
-                error);
+  return Refuse(NameOf(i), "data of shape " + ShapeText(dims), "null", error);
 }
 
 bool AnyCall::CheckDtype(size_t i, const XLA_FFI_Buffer& buffer,
                          ffi::Error* error) const {
-  const XlaFfiKit_Argument& to = ArgumentOf(i);
+  const XlaFfiKit_Argument& argument = ArgumentOf(i);
   const auto dtype = static_cast<ffi::DataType>(buffer.dtype);
   const auto refuse = [&](const std::string& expected) {
-    return Refuse(InvalidArgument({operation(), NameOf(i)}, expected,
-                                  "dtype " + DtypeName(dtype)),
-                  error);
+    return Refuse(NameOf(i), expected, "dtype " + DtypeName(dtype), error);
   };
-  if (to.dtype_of >= 0) {
-    const size_t model = ModelOf(i, to.dtype_of);
+  if (argument.dtype_of >= 0) {
+    const size_t model = ModelOf(i, argument.dtype_of);
     auto want = static_cast<ffi::DataType>(Buffer(model).dtype);
-    const bool is_same = to.dtype_form == XlaFfiKit_DtypeForm_SAME;
+    const bool is_same = argument.dtype_form == XlaFfiKit_DtypeForm_SAME;
     if (!is_same) want = AccumulationOf(want);
     if (dtype == want) return true;
     return refuse("dtype " + DtypeName(want) +
                   (is_same ? " like " : " to add up ") + NameOf(model));
   }
-  const int32_t* const end = to.dtypes + to.num_dtypes;
-  if (to.num_dtypes == 0 ||
-      std::find(to.dtypes, end, static_cast<int32_t>(dtype)) != end) {
+  const int32_t* const end = argument.dtypes + argument.num_dtypes;
+  if (argument.num_dtypes == 0 ||
+      std::find(argument.dtypes, end, static_cast<int32_t>(dtype)) != end) {
     return true;
   }
-  std::string known = DtypeText(to.dtypes[0]);
-  for (size_t j = 1; j < to.num_dtypes; ++j) {
-    known += ", " + DtypeText(to.dtypes[j]);
+  std::string names = DtypeText(argument.dtypes[0]);
+  for (size_t j = 1; j < argument.num_dtypes; ++j) {
+    names += ", " + DtypeText(argument.dtypes[j]);
   }
-  return refuse((to.num_dtypes == 1 ? "dtype " : "one of the dtypes ") + known);
+  return refuse((argument.num_dtypes == 1 ? "dtype " : "one of the dtypes ") +
+                names);
 }
 
-bool AnyCall::CheckSizes(size_t i, Dimensions dims, Sizes* sizes,
-                         ffi::Error* error) const {
-  const XlaFfiKit_Argument& to = ArgumentOf(i);
-  if (FitsSizes(to, dims, sizes)) return true;
-  return Refuse(
-      InvalidArgument({operation(), NameOf(i)}, ShapeTextOf(to, *sizes),
-                      "shape " + ShapeText(dims)),
-      error);
-}
-
-// Whether the axes are those that the argument has, and what is known of them.
-bool AnyCall::FitsSizes(const XlaFfiKit_Argument& to, Dimensions dims,
+// Whether the dimensions fit the argument's shape and the sizes that are known;
+// notes the sizes that they determine.
+bool AnyCall::FitsSizes(const XlaFfiKit_Argument& argument, Dimensions dims,
                         Sizes* sizes) const {
-  if (dims.size() < to.num_sizes) return false;
-  const size_t axes = dims.size() - to.num_sizes;
+  if (dims.size() < argument.num_sizes) return false;
+  const size_t axes = dims.size() - argument.num_sizes;
   const Dimensions batch = dims.first(axes);
-  switch (to.batch) {
+  switch (argument.batch) {
     case XlaFfiKit_Batch_NONE:
       if (axes > 0) return false;
       break;
@@ -480,58 +453,60 @@ bool AnyCall::FitsSizes(const XlaFfiKit_Argument& to, Dimensions dims,
       sizes->has_batch = true;
       sizes->batch = batch;
   }
-  for (size_t j = 0; j < to.num_sizes; ++j) {
+  for (size_t j = 0; j < argument.num_sizes; ++j) {
     const int64_t got = dims[axes + j];
-    int64_t& known = sizes->of[to.sizes[j]];
-    if (known == got) continue;
-    const XlaFfiKit_Size& size = signature_.sizes[to.sizes[j]];
-    if (known != Sizes::kUnknown || got < size.min || got > size.max) {
+    int64_t& length = sizes->of[argument.sizes[j]];
+    if (length == got) continue;
+    const XlaFfiKit_Size& size = signature_.sizes[argument.sizes[j]];
+    if (length != Sizes::kUnknown || got < size.min || got > size.max) {
       return false;
     }
-    known = got;
+    length = got;
   }
   return true;
 }
 
 // "shape (..., n, m), here (2, 3, m), m from 1 to 16".
-std::string AnyCall::ShapeTextOf(const XlaFfiKit_Argument& to,
+std::string AnyCall::ShapeTextOf(const XlaFfiKit_Argument& argument,
                                  const Sizes& sizes) const {
   std::string here, bounds;
   bool is_known = false;
   const auto add = [&](const std::string& axis) {
     here += (here.empty() ? "" : ", ") + axis;
   };
-  if (to.batch == XlaFfiKit_Batch_SHARED)
+  if (argument.batch == XlaFfiKit_Batch_SHARED) {
     add("first axes of the batch or none");
-  if (to.batch == XlaFfiKit_Batch_ALL && !sizes.has_batch) add("...");
-  if (to.batch == XlaFfiKit_Batch_ALL) {
+  }
+  if (argument.batch == XlaFfiKit_Batch_ALL && !sizes.has_batch) add("...");
+  if (argument.batch == XlaFfiKit_Batch_ALL) {
     for (const int64_t dim : sizes.batch) add(std::to_string(dim));
     is_known = sizes.has_batch;
   }
-  for (size_t j = 0; j < to.num_sizes; ++j) {
-    const XlaFfiKit_Size& size = signature_.sizes[to.sizes[j]];
-    const int64_t known = sizes.of[to.sizes[j]];
+  for (size_t j = 0; j < argument.num_sizes; ++j) {
+    const XlaFfiKit_Size& size = signature_.sizes[argument.sizes[j]];
+    const int64_t length = sizes.of[argument.sizes[j]];
     const std::string name(size.name, size.name_size);
-    add(known == Sizes::kUnknown ? name : std::to_string(known));
-    is_known |= known != Sizes::kUnknown && size.name_size > 0;
-    if (size.name_size == 0 || known != Sizes::kUnknown) continue;
+    add(length == Sizes::kUnknown ? name : std::to_string(length));
+    is_known |= length != Sizes::kUnknown && size.name_size > 0;
+    if (size.name_size == 0 || length != Sizes::kUnknown) continue;
     if (size.min == 0 && size.max == kNoMax) continue;
     if (bounds.find(", " + name + " of") != std::string::npos) continue;
     bounds += ", " + name + " of " + BoundsText(size.min, size.max);
   }
-  std::string text = std::string("shape ") + to.shape;
+  std::string text = std::string("shape ") + argument.shape;
   if (is_known) text += ", here (" + here + ")";
   return text + bounds;
 }
 
 bool AnyCall::CheckLike(size_t i, Dimensions dims, ffi::Error* error) const {
-  const XlaFfiKit_Argument& to = ArgumentOf(i);
-  const size_t like = ModelOf(i, to.shape_of);
+  const XlaFfiKit_Argument& argument = ArgumentOf(i);
+  const size_t like = ModelOf(i, argument.shape_of);
   const Dimensions model = DimensionsOf(Buffer(like));
-  const bool is_without = to.shape_form == XlaFfiKit_ShapeForm_WITHOUT_AXIS;
+  const bool is_without =
+      argument.shape_form == XlaFfiKit_ShapeForm_WITHOUT_AXIS;
   size_t skipped = model.size();  // no axis
   if (is_without) {
-    skipped = static_cast<size_t>(Value<int64_t>(to.without_axis));
+    skipped = static_cast<size_t>(Value<int64_t>(argument.without_axis));
     // The attribute's own error says more.
     if (skipped >= model.size()) return true;
   }
@@ -540,16 +515,15 @@ bool AnyCall::CheckLike(size_t i, Dimensions dims, ffi::Error* error) const {
   std::string reason = " like " + NameOf(like);
   if (is_without) {
     want.erase(want.begin() + static_cast<std::ptrdiff_t>(skipped));
-    reason += std::string(" without its ") + AttributeOf(to.without_axis).name;
+    reason +=
+        std::string(" without its ") + AttributeOf(argument.without_axis).name;
   }
-  return Refuse(InvalidArgument({operation(), NameOf(i)},
-                                "shape " + ShapeText(want) + reason,
-                                "shape " + ShapeText(dims)),
-                error);
+  return Refuse(NameOf(i), "shape " + ShapeText(want) + reason,
+                "shape " + ShapeText(dims), error);
 }
 
 void AnyCall::AdviseResults() const {
-  for (size_t i = 0; i < num_given(false); ++i) {
+  for (size_t i = 0; i < num_in_call(false); ++i) {
     const auto& result = *static_cast<const XLA_FFI_Buffer*>(rets()->rets[i]);
     const auto dtype = static_cast<ffi::DataType>(result.dtype);
     AdviseHugePages(result.data,

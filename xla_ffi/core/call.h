@@ -72,6 +72,8 @@ class Array {
 
   explicit operator bool() const { return buffer_ != nullptr; }
 
+  // Of an array that is not missing: its shape, its dtype, the number of its
+  // elements (0 where a product of dimensions does not fit 64 bits), its bytes.
   Dimensions dims() const {
     return {buffer_->dims, static_cast<size_t>(buffer_->rank)};
   }
@@ -136,8 +138,10 @@ class AnyCall : private xla::ffi::RemainingArgs,
         signature_(signature),
         attrs_(attributes.attrs) {}
 
-  // Success, or the first error: how many there are of what, then attributes,
-  // then operands and results. Nothing else may be called before.
+  // Success, or INVALID_ARGUMENT for the first thing that is not as the
+  // signature says: the numbers of operands and results, the names and types of
+  // attributes, operands and results, the values of attributes. Call it before
+  // anything else.
   xla::ffi::Error Check();
 
   // Asks for huge pages for each large result.
@@ -146,7 +150,8 @@ class AnyCall : private xla::ffi::RemainingArgs,
   std::string_view operation() const { return signature_.operation; }
 
  protected:
-  // Of repeated ones there may be more than bits, but none is missing.
+  // Repeated arguments may be more than missing_ has bits, but then none of
+  // them is missing.
   bool Has(size_t argument) const {
     return missing_ == 0 || (missing_ >> argument & 1) == 0;
   }
@@ -154,7 +159,7 @@ class AnyCall : private xla::ffi::RemainingArgs,
   // Returns an argument that is not missing.
   const XLA_FFI_Buffer& Buffer(size_t i) const {
     const size_t operands =
-        missing_ == 0 ? num_given(true) : signature_.num_operands;
+        missing_ == 0 ? num_in_call(true) : signature_.num_operands;
     return i < operands ? OperandBuffer(i) : ResultBuffer(i - operands);
   }
   const XLA_FFI_Buffer& OperandBuffer(size_t i) const {
@@ -169,7 +174,7 @@ class AnyCall : private xla::ffi::RemainingArgs,
   void* const* buffers(bool are_operands) const {
     return are_operands ? args()->args : rets()->rets;
   }
-  size_t num_given(bool are_operands) const {
+  size_t num_in_call(bool are_operands) const {
     return are_operands ? RemainingArgs::size() : RemainingRets::size();
   }
 
@@ -179,7 +184,7 @@ class AnyCall : private xla::ffi::RemainingArgs,
     return As<T>(ValueOf(i));
   }
   size_t num_operands() const {
-    return missing_ == 0 ? num_given(true) : signature_.num_operands;
+    return missing_ == 0 ? num_in_call(true) : signature_.num_operands;
   }
   // The number of an attribute's word.
   size_t WordOf(size_t i) const;
@@ -195,7 +200,8 @@ class AnyCall : private xla::ffi::RemainingArgs,
   }
 
  private:
-  // The sizes that shapes name, as far as a check has come.
+  // The batch axes and the named sizes, as far as the arguments that were
+  // checked so far determine them.
   struct Sizes;
 
   size_t MissingBelow(size_t i) const {
@@ -204,17 +210,17 @@ class AnyCall : private xla::ffi::RemainingArgs,
   }
   bool is_repeated() const { return signature_.arguments[0].is_repeated != 0; }
   const XlaFfiKit_Argument& ArgumentOf(size_t i) const {
-    if (is_repeated()) i = i < num_given(true) ? 0 : 1;
+    if (is_repeated()) i = i < num_in_call(true) ? 0 : 1;
     return signature_.arguments[i];
   }
-  // The number of the argument that argument `i` is like, `like` in the
-  // signature.
+  // The number of the argument in the call that argument `i` follows, where the
+  // signature says `like`: of repeated results, the operand of the same number.
   size_t ModelOf(size_t i, int32_t like) const {
-    if (!is_repeated() || i < num_given(true)) return like;
-    return i - num_given(true);
+    if (!is_repeated() || i < num_in_call(true)) return like;
+    return i - num_in_call(true);
   }
   size_t num_arguments() const {
-    return missing_ == 0 ? num_given(true) + num_given(false)
+    return missing_ == 0 ? num_in_call(true) + num_in_call(false)
                          : signature_.num_operands + signature_.num_results;
   }
 
@@ -253,26 +259,25 @@ class AnyCall : private xla::ffi::RemainingArgs,
     }
   }
 
-  // Each true, or false with what is wrong: to return an error that is none
-  // takes as long as a check.
+  // Each returns true, or false and the error. They do not return the error,
+  // because to return one that is success takes as long as a check.
+  bool Refuse(std::string_view what, std::string_view expected,
+              std::string_view got, xla::ffi::Error* error) const;
   bool CheckCounts(xla::ffi::Error* error);
-  bool CheckNumberOf(size_t begin, size_t end, size_t given,
+  bool CheckNumberOf(size_t begin, size_t end, size_t count,
                      xla::ffi::Error* error);
   bool CheckRepeated(xla::ffi::Error* error) const;
   bool CheckAttributeNames(xla::ffi::Error* error) const;
   bool CheckAttributeType(size_t i, xla::ffi::Error* error) const;
   bool CheckAttribute(size_t i, xla::ffi::Error* error) const;
   bool CheckAxis(size_t i, int64_t axis, xla::ffi::Error* error) const;
-  bool CheckNumbers(size_t i, Dimensions numbers, xla::ffi::Error* error) const;
   bool CheckArgument(size_t i, Sizes* sizes, xla::ffi::Error* error) const;
   bool CheckDtype(size_t i, const XLA_FFI_Buffer& buffer,
                   xla::ffi::Error* error) const;
-  bool CheckSizes(size_t i, Dimensions dims, Sizes* sizes,
-                  xla::ffi::Error* error) const;
-  bool FitsSizes(const XlaFfiKit_Argument& to, Dimensions dims,
+  bool FitsSizes(const XlaFfiKit_Argument& argument, Dimensions dims,
                  Sizes* sizes) const;
   bool CheckLike(size_t i, Dimensions dims, xla::ffi::Error* error) const;
-  std::string ShapeTextOf(const XlaFfiKit_Argument& to,
+  std::string ShapeTextOf(const XlaFfiKit_Argument& argument,
                           const Sizes& sizes) const;
 
   const XlaFfiKit_Signature& signature_;
@@ -312,7 +317,7 @@ class Call : public AnyCall {
       constexpr bool kIsResult = signature_internal::kIsResult<kKey>;
       if constexpr (kKey.is_repeated) {
         return Arrays<Types, kIsResult>(buffers(!kIsResult),
-                                        num_given(!kIsResult));
+                                        num_in_call(!kIsResult));
       } else {
         return Array<Types, kIsResult>(
             !Has(kNumber) ? nullptr
@@ -345,7 +350,7 @@ class Call : public AnyCall {
                           std::string_view got) const {
     static_assert(kKey.is_repeated, "which one is said of what is repeated");
     const size_t first =
-        signature_internal::kIsResult<kKey> ? num_given(true) : 0;
+        signature_internal::kIsResult<kKey> ? num_in_call(true) : 0;
     return AnyCall::Invalid(first + i, expected, got);
   }
   // "operand x", "attribute axis".

@@ -18,7 +18,7 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/core/handler_table.h"
 
-// Set if the library has a parallel loop, or needs one (inline/threads.h).
+// Set if the library has a parallel loop, or needs one (strings/threads.h).
 extern "C" {
 __attribute__((weak)) extern XlaFfiKit_ParallelForFn* XlaFfiKit_parallel_for;
 }
@@ -97,8 +97,7 @@ inline XLA_FFI_Error* Register(const XLA_FFI_Api* api,
           return xla_ffi_kit::define_table_internal::Register(              \
               api, *XlaFfiKit_GetHandlerTable());                           \
         },                                                                  \
-        &XlaFfiKit_parallel_for,                                            \
-        nullptr};                                                           \
+        &XlaFfiKit_parallel_for};                                           \
     return &table;                                                          \
   }                                                                         \
   static_assert(true, "a semicolon follows")

@@ -128,15 +128,6 @@ using ComponentType = typename dtype_internal::Components<T>::type;
 template <typename T>
 inline constexpr int kComponents = dtype_internal::Components<T>::kCount;
 
-template <typename T>
-const ComponentType<T>* AsComponents(const T* p) {
-  return reinterpret_cast<const ComponentType<T>*>(p);
-}
-template <typename T>
-ComponentType<T>* AsComponents(T* p) {
-  return reinterpret_cast<ComponentType<T>*>(p);
-}
-
 }  // namespace xla_ffi_kit
 
 #endif  // XLA_FFI_CORE_DTYPES_H_

@@ -1,6 +1,5 @@
-#include <complex>
 #include <string>
-#include <type_traits>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/checks.h"
@@ -25,20 +24,17 @@ std::string Chosen(Types types, ffi::DataType dtype) {
 }
 
 TEST(DtypeDispatchTest, ChoosesTheTypeOfTheList) {
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::F16), "f16 of 2");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::BF16), "bf16 of 2");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::F32), "f32 of 4");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::F64), "f64 of 8");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::C64), "c64 of 8");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::C128), "c128 of 16");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::S8), "s8 of 1");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::S16), "s16 of 2");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::S32), "s32 of 4");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::S64), "s64 of 8");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::U8), "u8 of 1");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::U16), "u16 of 2");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::U32), "u32 of 4");
-  EXPECT_EQ(Chosen(NumberTypes(), ffi::U64), "u64 of 8");
+  const std::pair<ffi::DataType, const char*> dtypes[] = {
+      {ffi::F16, "f16 of 2"}, {ffi::BF16, "bf16 of 2"},
+      {ffi::F32, "f32 of 4"}, {ffi::F64, "f64 of 8"},
+      {ffi::C64, "c64 of 8"}, {ffi::C128, "c128 of 16"},
+      {ffi::S8, "s8 of 1"},   {ffi::S16, "s16 of 2"},
+      {ffi::S32, "s32 of 4"}, {ffi::S64, "s64 of 8"},
+      {ffi::U8, "u8 of 1"},   {ffi::U16, "u16 of 2"},
+      {ffi::U32, "u32 of 4"}, {ffi::U64, "u64 of 8"}};
+  for (const auto& [dtype, name] : dtypes) {
+    EXPECT_EQ(Chosen(NumberTypes(), dtype), name);
+  }
 }
 
 TEST(DtypeDispatchTest, NamesWhatItKnowsAndWhatItGot) {

@@ -1,17 +1,11 @@
 #include "xla_ffi/core/environment.h"
 
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
-#include <string>
-#include <thread>  // NOLINT
-#include <vector>
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/executor.h"
-#include "xla_ffi/core/output_pages.h"
 
 namespace xla_ffi_kit {
 namespace {
@@ -56,27 +50,6 @@ TEST(EnvironmentTest, IsThatOfTheStart) {
   setenv(kHugePagesVariable, is_set ? "1" : "0", /*overwrite=*/1);
   EXPECT_EQ(Threads(), is_set ? 3 : 8);
   EXPECT_EQ(UsesHugePages(), !is_set);
-}
-
-// Crashes within a second where handlers read an environment that moves.
-TEST(EnvironmentTest, MayChangeWhileHandlersRun) {
-  unsetenv(kThreadsVariable);
-  unsetenv(kHugePagesVariable);
-  const int64_t before = Threads();
-  std::atomic<bool> stop{false};
-  std::thread setter([&stop] {
-    for (int i = 0; i < 5'000; ++i) {
-      setenv(("XLA_FFI_KIT_TEST_" + std::to_string(i)).c_str(), "", 1);
-      // What takes the place of the old environment.
-      const std::vector<char> other(8 * i, 'x');
-    }
-    stop = true;
-  });
-  while (!stop) {
-    EXPECT_EQ(Threads(), before);
-    AdviseHugePages(nullptr, size_t{1} << 40);
-  }
-  setter.join();
 }
 
 }  // namespace

@@ -35,15 +35,12 @@ void ExpectRoundTripOfEveryPattern(int nan_above) {
   }
 }
 
-TEST(BFloat16Test, EveryPatternSurvivesTheRoundTrip) {
+TEST(HalfTest, EveryPatternSurvivesTheRoundTrip) {
   ExpectRoundTripOfEveryPattern<BFloat16>(0x7f80);
-}
-
-TEST(Float16Test, EveryPatternSurvivesTheRoundTrip) {
   ExpectRoundTripOfEveryPattern<Float16>(0x7c00);
 }
 
-TEST(Float16Test, EveryFinitePatternHasTheStandardsValue) {
+TEST(HalfTest, EveryFinitePatternHasTheStandardsValue) {
   for (uint32_t bits = 0; bits <= 0xffff; ++bits) {
     if ((bits & 0x7c00) == 0x7c00) continue;
     const auto pattern = static_cast<uint16_t>(bits);
@@ -52,7 +49,7 @@ TEST(Float16Test, EveryFinitePatternHasTheStandardsValue) {
   }
 }
 
-// Between two neighbours `low` and `low + 1` the midpoint goes to the even
+// Between two neighbors `low` and `low + 1` the midpoint goes to the even
 // one, and anything else to the nearer one; this covers every interval.
 template <typename Half>
 void ExpectNearestEven(uint16_t last_finite) {
@@ -71,23 +68,18 @@ void ExpectNearestEven(uint16_t last_finite) {
   }
 }
 
-TEST(BFloat16Test, RoundsToNearestEven) { ExpectNearestEven<BFloat16>(0x7f7f); }
+TEST(HalfTest, RoundsToNearestEven) {
+  ExpectNearestEven<BFloat16>(0x7f7f);
+  ExpectNearestEven<Float16>(0x7bff);
+}
 
-TEST(Float16Test, RoundsToNearestEven) { ExpectNearestEven<Float16>(0x7bff); }
-
-TEST(Float16Test, OverflowsToInfinityFrom65520) {
+TEST(HalfTest, OverflowsToInfinityAndUnderflowsToSignedZero) {
   EXPECT_EQ(Float16(65519.996f).bits(), 0x7bff);
   EXPECT_EQ(Float16(65520.0f).bits(), 0x7c00);
   EXPECT_EQ(Float16(-1e30f).bits(), 0xfc00);
-}
-
-TEST(Float16Test, UnderflowsToSignedZeroAtTwoToTheMinus25) {
   EXPECT_EQ(Float16(0x1p-25f).bits(), 0x0000);
   EXPECT_EQ(Float16(std::nextafter(0x1p-25f, 1.0f)).bits(), 0x0001);
   EXPECT_EQ(Float16(-1e-30f).bits(), 0x8000);
-}
-
-TEST(BFloat16Test, LargestFloatRoundsToInfinity) {
   EXPECT_EQ(BFloat16(std::numeric_limits<float>::max()).bits(), 0x7f80);
 }
 

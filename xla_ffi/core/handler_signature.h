@@ -63,7 +63,7 @@ typedef struct XlaFfiKit_Argument {
   // Whether it may be missing. The number of operands says which operands are
   // there, and the number of results which results: the first ones.
   int32_t is_optional;
-  int32_t given_with;   // it is there exactly if this argument is; 0: always
+  int32_t given_with;   // the argument that it comes with; 0: none
   int32_t is_repeated;  // one or more of them; results: one for each operand
 } XlaFfiKit_Argument;
 
@@ -79,7 +79,7 @@ typedef struct XlaFfiKit_Attribute {
   const char* const* words;  // those that a string may be, or null
   size_t num_words;
   int32_t other_dtype;   // of a scalar that may have one of two dtypes, or 0
-  int32_t unless_given;  // it is there only without this argument; 0: always
+  int32_t unless_given;  // the argument in whose place it stands; 0: none
 } XlaFfiKit_Attribute;
 
 typedef struct XlaFfiKit_Signature {

@@ -53,12 +53,6 @@ typedef void XlaFfiKit_ParallelForFn(
     int64_t bytes_per_item, void (*run)(void* data, int64_t begin, int64_t end),
     void* data);
 
-// Makes a C function known to `xla_ffi_kit.call`; see xla_ffi/call/function.h.
-// Returns null, or what is wrong.
-typedef struct XlaFfiKit_Function XlaFfiKit_Function;
-typedef const char* XlaFfiKit_DefineFunctionFn(
-    const XlaFfiKit_Function* function);
-
 typedef struct XlaFfiKit_HandlerTable {
   size_t struct_size;   // sizeof(XlaFfiKit_HandlerTable) of the library
   size_t handler_size;  // sizeof(XlaFfiKit_Handler) of the library
@@ -78,8 +72,6 @@ typedef struct XlaFfiKit_HandlerTable {
   // variable is null, the library needs another library's loop, and runs its
   // loops in the calling thread until it has one.
   XlaFfiKit_ParallelForFn** parallel_for;
-  // Null if the library does not call C functions.
-  XlaFfiKit_DefineFunctionFn* define_function;
 } XlaFfiKit_HandlerTable;
 
 typedef const XlaFfiKit_HandlerTable* XlaFfiKit_GetHandlerTableFn(void);

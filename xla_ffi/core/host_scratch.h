@@ -18,7 +18,7 @@
 
 namespace xla_ffi_kit {
 
-// The result of a kernel that needs memory. As a bool it is true, or false if
+// Whether a kernel got the memory that it needs: true as a bool, or false if
 // `missing_bytes` could not be allocated.
 struct [[nodiscard]] ScratchStatus {
   int64_t missing_bytes = 0;

@@ -77,15 +77,15 @@ TEST(HostScratchTest, IsAlignedAndWritable) {
 TEST(HostScratchTest, TakesWholePagesAndNoMore) {
   constexpr int64_t kHuge = int64_t{2} << 20;
   const int64_t page = UsesHugePages() ? kHuge : 64;
-  const auto taken = [](int64_t bytes) {
+  const auto bytes_of = [](int64_t bytes) {
     EXPECT_NE(HostScratch<char>(bytes).get(), nullptr);
     return taken_bytes;
   };
-  EXPECT_EQ(taken(0), 64);
-  EXPECT_EQ(taken(64), 64);
-  EXPECT_EQ(taken(65), 128);
-  EXPECT_EQ(taken(2 * kHuge), 2 * kHuge);
-  EXPECT_EQ(taken(2 * kHuge + 1), 2 * kHuge + page);
+  EXPECT_EQ(bytes_of(0), 64);
+  EXPECT_EQ(bytes_of(64), 64);
+  EXPECT_EQ(bytes_of(65), 128);
+  EXPECT_EQ(bytes_of(2 * kHuge), 2 * kHuge);
+  EXPECT_EQ(bytes_of(2 * kHuge + 1), 2 * kHuge + page);
 }
 
 TEST(HostScratchTest, IsNullWhereThereIsNoMemory) {

@@ -15,7 +15,8 @@ namespace {
 
 using testing::ThreadedPool;
 
-// Of a kernel whose threads can share a line for half as much again.
+// The plan of a kernel whose threads can share a line at one and a half times
+// the cost.
 LinePlan Plan(int64_t threads, int64_t lines, int64_t length) {
   return PlanLines(threads, {lines, length, /*element_ns=*/1,
                              /*shared_ns=*/1.5});
@@ -79,16 +80,16 @@ TEST(ForEachLineTest, DividesLinesOrEachLine) {
   ThreadedPool pool(3);
   std::mutex mutex;
   const auto ranges = [&](int64_t lines, const LinePlan& plan) {
-    Ranges found;
+    Ranges ranges_of_lines;
     ForEachLine(
         pool, lines, plan,
         [&](int64_t begin, int64_t end) noexcept {
           const std::lock_guard<std::mutex> lock(mutex);
-          found.push_back({begin, end});
+          ranges_of_lines.push_back({begin, end});
         },
-        [&](int64_t line) { found.push_back({line}); });
-    std::sort(found.begin(), found.end());
-    return found;
+        [&](int64_t line) { ranges_of_lines.push_back({line}); });
+    std::sort(ranges_of_lines.begin(), ranges_of_lines.end());
+    return ranges_of_lines;
   };
   EXPECT_EQ(ranges(5, {1, false}), (Ranges{{0, 5}}));
   EXPECT_EQ(ranges(5, {3, false}), (Ranges{{0, 2}, {2, 4}, {4, 5}}));

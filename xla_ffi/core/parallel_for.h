@@ -153,12 +153,6 @@ void Call(const Fn& fn, int64_t worker, Args... args) noexcept {
 
 }  // namespace parallel_for_internal
 
-// Returns how many items of `item_size` are worth a thread if `min_part` is.
-// (It divides, so that no size overflows.)
-inline int64_t MinItems(int64_t min_part, int64_t item_size) {
-  return std::max<int64_t>(min_part / std::max<int64_t>(item_size, 1), 1);
-}
-
 // Returns the number of parts to divide `size` (bytes or elements) into, where
 // `min_part` is worth a thread: 1, or several for each thread, at most
 // `max_parts`.
@@ -224,8 +218,10 @@ template <typename Fn>
 void ParallelFor(const Executor& executor, int64_t size, int64_t bytes_per_item,
                  const Fn& fn) {
   if (size <= 0) return;
-  // Half the minimum for each part, so that the minimum itself is two parts.
-  const int64_t min_items = MinItems(kParallelForMinBytes / 2, bytes_per_item);
+  // Half the minimum for each part, so that the minimum itself is two parts. (A
+  // quotient, so that no size overflows.)
+  const int64_t min_items = std::max<int64_t>(
+      kParallelForMinBytes / 2 / std::max<int64_t>(bytes_per_item, 1), 1);
   ParallelParts(executor, size, NumParts(executor, size, min_items), fn);
 }
 

@@ -59,11 +59,13 @@ TEST(ParallelForTest, BlocksAreEvenAndInBounds) {
   ThreadedPool pool(2);
   std::atomic<int64_t> total = 0;
   const int64_t size = std::numeric_limits<int64_t>::max();
-  ParallelFor(pool, size, 1, [&](int64_t begin, int64_t end) noexcept {
-    EXPECT_GE(end - begin, size / 8);
-    EXPECT_LE(end - begin, size / 8 + 1);
-    total += end - begin;
-  });
+  ParallelFor(pool, size, 1,
+              [&](int64_t begin, int64_t end, int64_t worker) noexcept {
+                EXPECT_LT(worker, 2);
+                EXPECT_GE(end - begin, size / 8);
+                EXPECT_LE(end - begin, size / 8 + 1);
+                total += end - begin;
+              });
   EXPECT_EQ(total, size);
 }
 
@@ -112,6 +114,9 @@ TEST(ParallelForTest, ReturnsWhenTheOtherThreadsAreDone) {
 }
 
 TEST(ParallelForTest, TakesACallerWithoutAPool) {
+  ThreadedPool none(0);  // the FFI's answer where there is no pool
+  EXPECT_EQ(Executor(none).num_threads(), 1);
+  EXPECT_EQ(Executor().num_threads(), 1);
   int64_t total = 0;
   ParallelFor(
       Executor(), 100, kLarge,
@@ -119,16 +124,12 @@ TEST(ParallelForTest, TakesACallerWithoutAPool) {
   EXPECT_EQ(total, 100);
 }
 
-TEST(NumPartsTest, IsOneWhereASecondThreadIsNotWorthwhile) {
+TEST(NumPartsTest, IsLimitedBySizeThreadsAndTheCaller) {
   ThreadedPool pool(3), one(1);
   EXPECT_EQ(NumParts(pool, 1999, 1000), 1);
   EXPECT_EQ(NumParts(one, 1000000, 1000), 1);
   EXPECT_EQ(NumParts(Executor(), 1000000, 1000), 1);
   EXPECT_EQ(NumParts(pool, 1000000, 1000, /*max_parts=*/0), 1);
-}
-
-TEST(NumPartsTest, IsLimitedBySizeThreadsAndTheCaller) {
-  ThreadedPool pool(3);
   EXPECT_EQ(NumParts(pool, 2000, 1000), 2);
   EXPECT_EQ(NumParts(pool, 1000000, 1000), 3 * kPartsPerThread);
   EXPECT_EQ(NumParts(pool, 1000000, 1000, /*max_parts=*/5), 5);
@@ -187,32 +188,6 @@ TEST(ParallelTasksTest, AWorkerRunsOneTaskAtATime) {
     --running[worker];
   });
   EXPECT_EQ(runs[0] + runs[1] + runs[2] + runs[3], 100);
-}
-
-TEST(ParallelPartsTest, GiveTheirWorker) {
-  ThreadedPool pool(3);
-  for (const int64_t parts : {1, 2, 9}) {
-    std::atomic<int64_t> total = 0;
-    ParallelParts(pool, 1000, parts,
-                  [&](int64_t begin, int64_t end, int64_t worker) noexcept {
-                    EXPECT_LT(worker, NumWorkers(pool, parts));
-                    total += end - begin;
-                  });
-    EXPECT_EQ(total, 1000);
-  }
-}
-
-TEST(ParallelPartsTest, AreEvenAndCoverEverything) {
-  ThreadedPool pool(2);
-  for (const int64_t size : {5, 6, 1000}) {
-    std::vector<std::atomic<int>> visits(size);
-    ParallelParts(pool, size, 5, [&](int64_t begin, int64_t end) noexcept {
-      EXPECT_GE(end - begin, size / 5);
-      EXPECT_LE(end - begin, size / 5 + 1);
-      for (int64_t i = begin; i < end; ++i) ++visits[i];
-    });
-    for (const auto& count : visits) EXPECT_EQ(count, 1);
-  }
 }
 
 TEST(ParallelForTest, NestedLoopsFinish) {

@@ -41,7 +41,8 @@ inline constexpr size_t kMaxSizes = 32;
 
 inline constexpr int64_t kNoMax = std::numeric_limits<int64_t>::max();
 
-// Not constexpr: a compiler that comes to a call of it shows its line.
+// It is not constexpr, so that a compiler that has to evaluate a call of it
+// shows the line and its text.
 [[noreturn]] void SignatureIsWrong(const char* why);
 
 // A shape: "(..., n)", or that of another argument.
@@ -92,7 +93,7 @@ struct ArgumentKey {
   std::string_view given_with = {};
 };
 
-// Any dtype.
+// In the place of a list of types: any dtype.
 struct AnyType {};
 
 // One of a list's dtypes, that of another argument, or the one to add up its
@@ -139,41 +140,45 @@ struct TypedArgument : ArgumentKey {
     shape = its_shape;
   }
 
-  // A size of its shape is in these bounds; for up to 4 of them.
+  // The size of that name in the argument's shape is from `min` to `max`. An
+  // argument may bound up to 4 of its sizes.
   constexpr Self Where(const char* size, int64_t min,
                        int64_t max = kNoMax) const {
-    Self to = self();
-    for (SizeBounds& bounds : to.bounds) {
+    Self copy = self();
+    for (SizeBounds& bounds : copy.bounds) {
       if (!bounds.name.empty()) continue;
       bounds = {size, min, max};
-      return to;
+      return copy;
     }
     SignatureIsWrong("Where() bounds up to 4 sizes of an argument");
   }
-  // Rows share it: it has none of the batch axes of the others, or the first.
+  // All rows share the argument: it has none of the batch axes of the others,
+  // or only the first of them.
   constexpr Self Shared() const {
-    Self to = self();
-    to.is_shared = true;
-    return to;
+    Self copy = self();
+    copy.is_shared = true;
+    return copy;
   }
-  // It may be missing, with all optional ones after it.
+  // The argument may be missing, but only together with all optional ones
+  // after it.
   constexpr Self Optional() const {
-    Self to = self();
-    to.is_optional = true;
-    return to;
+    Self copy = self();
+    copy.is_optional = true;
+    return copy;
   }
-  // It is there exactly if that argument is.
+  // The argument is in a call exactly if `argument` is.
   constexpr Self GivenWith(const ArgumentKey& argument) const {
-    Self to = self();
-    to.given_with = argument.name;
-    return to;
+    Self copy = self();
+    copy.given_with = argument.name;
+    return copy;
   }
-  // There are one or more: of operands, which are then all that there is, or of
-  // results, one for each operand, like it. Errors number them: "operand x 0".
+  // A call has one or more of it. A repeated operand is the only operand of its
+  // signature, and a repeated result is given once for each operand. Errors
+  // number them: "operand x 0".
   constexpr Self Repeated() const {
-    Self to = self();
-    to.is_repeated = true;
-    return to;
+    Self copy = self();
+    copy.is_repeated = true;
+    return copy;
   }
 
   // Its shape without that axis.
@@ -241,7 +246,7 @@ Result(const char*, TypeList<Ts...>, Shape) -> Result<TypeList<Ts...>>;
 
 namespace signature_internal {
 
-// Of T, which a number is, and of a span of T.
+// The FFI's type of an attribute, and its dtype. T is a number.
 template <typename T>
 struct AttributeType {
   static constexpr XLA_FFI_AttrType kType = XLA_FFI_AttrType_SCALAR;
@@ -269,39 +274,40 @@ struct Attribute : AttributeKey {
       : AttributeKey{its_name, signature_internal::AttributeType<T>::kType,
                      signature_internal::AttributeType<T>::kDtype} {}
 
-  // The number, or each of an array, is in these bounds, and a float finite.
+  // The number, or each number of an array, is from `least` to `most`; a float
+  // is finite, too.
   constexpr Attribute Between(int64_t least, int64_t most) const {
     static_assert(!std::is_same_v<T, std::string_view>,
                   "what has bounds is a number");
-    Attribute to = *this;
-    to.min = least;
-    to.max = most;
-    return to;
+    Attribute copy = *this;
+    copy.min = least;
+    copy.max = most;
+    return copy;
   }
   constexpr Attribute AtLeast(int64_t least) const {
     return Between(least, kNoMax);
   }
-  // An array of so many.
+  // The array has `count` elements.
   constexpr Attribute Elements(int64_t count) const {
     static_assert(
         signature_internal::AttributeType<T>::kType == XLA_FFI_AttrType_ARRAY,
         "what has elements is a span");
-    Attribute to = *this;
-    to.size = count;
-    return to;
+    Attribute copy = *this;
+    copy.size = count;
+    return copy;
   }
   // A double that may be an f32 in the call.
   constexpr Attribute OrF32() const {
     static_assert(std::is_same_v<T, double>, "a double may also be an f32");
-    Attribute to = *this;
-    to.other_dtype = XLA_FFI_DataType_F32;
-    return to;
+    Attribute copy = *this;
+    copy.other_dtype = XLA_FFI_DataType_F32;
+    return copy;
   }
-  // It is there exactly if that argument is not.
+  // The attribute is in a call exactly if `argument` is not.
   constexpr Attribute UnlessGiven(const ArgumentKey& argument) const {
-    Attribute to = *this;
-    to.unless_given = argument.name;
-    return to;
+    Attribute copy = *this;
+    copy.unless_given = argument.name;
+    return copy;
   }
 };
 

@@ -221,13 +221,5 @@ TEST(SignatureShapesTest, RepeatedArgumentsMayBeMoreThanBits) {
             "test.many: result its 38: expected no 8, got 8");
 }
 
-TEST(SignatureShapesTest, TheTableSaysWhatMayBeMissing) {
-  EXPECT_EQ(SquareCall::kSignature.sizes[0].max, 16);
-  EXPECT_EQ(SquareCall::kSignature.arguments[1].batch, XlaFfiKit_Batch_SHARED);
-  EXPECT_EQ(OptionalCall::kSignature.arguments[4].given_with, 1);
-  EXPECT_EQ(OptionalCall::kSignature.attributes[0].unless_given, 2);
-  EXPECT_NE(ManyCall::kSignature.arguments[1].is_repeated, 0);
-}
-
 }  // namespace
 }  // namespace xla_ffi_kit

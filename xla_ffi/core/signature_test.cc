@@ -196,37 +196,5 @@ TEST(SignatureTest, BoundsHoldForEveryTypeOfNumbers) {
             of + "step: expected a finite value >= 0, got -1");
 }
 
-// --- The table ---------------------------------------------------------------
-
-TEST(SignatureTest, TheTableSaysTheSameAsTheKeys) {
-  const XlaFfiKit_Signature& s = SignedCall::kSignature;
-  EXPECT_STREQ(s.operation, "test.signed");
-  ASSERT_EQ(s.num_operands, 2u);
-  ASSERT_EQ(s.num_results, 2u);
-  EXPECT_STREQ(s.arguments[0].name, "x");
-  EXPECT_STREQ(s.arguments[1].name, "w");
-  EXPECT_STREQ(s.arguments[2].name, "y");
-  EXPECT_STREQ(s.arguments[3].name, "i");
-  EXPECT_STREQ(s.arguments[1].shape, "(n, 2)");
-  EXPECT_EQ(s.arguments[1].dtype_of, 0);
-  EXPECT_EQ(s.arguments[1].batch, XlaFfiKit_Batch_NONE);
-  EXPECT_EQ(s.arguments[2].shape_of, 0);
-  EXPECT_EQ(s.arguments[3].batch, XlaFfiKit_Batch_ALL);
-  // Attributes by name, and sizes in the order of the shapes.
-  ASSERT_EQ(s.num_attributes, 4u);
-  EXPECT_STREQ(s.attributes[0].name, "axis");
-  EXPECT_EQ(s.attributes[0].axis_of, 0);
-  EXPECT_EQ(s.attributes[0].min, 2);
-  EXPECT_STREQ(s.attributes[2].name, "mode");
-  EXPECT_EQ(s.attributes[2].num_words, 3u);
-  EXPECT_EQ(s.attributes[3].size, 2);
-  ASSERT_EQ(s.num_sizes, 3u);
-  EXPECT_EQ(std::string_view(s.sizes[0].name, s.sizes[0].name_size), "n");
-  EXPECT_EQ(s.sizes[0].attribute, -1);
-  EXPECT_EQ(s.sizes[1].min, 2);
-  EXPECT_EQ(s.sizes[1].name_size, 0u);
-  EXPECT_EQ(s.sizes[2].attribute, 1);
-}
-
 }  // namespace
 }  // namespace xla_ffi_kit

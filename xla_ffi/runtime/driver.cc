@@ -17,14 +17,14 @@ struct Loaded {
 };
 
 template <typename Function>
-void Find(void* library, const char* name, Function& function,
+void Find(void* library, const char* symbol, Function& function,
           std::string& problem) {
-  void* found = dlsym(library, name);
-  if (found == nullptr && problem.empty()) {
-    problem = std::string("libcuda.so.1 has no function ") + name +
+  void* const address = dlsym(library, symbol);
+  if (address == nullptr && problem.empty()) {
+    problem = std::string("libcuda.so.1 has no function ") + symbol +
               "; update the NVIDIA driver";
   }
-  function = reinterpret_cast<Function>(found);
+  function = reinterpret_cast<Function>(address);
 }
 
 Loaded Load() {
@@ -37,29 +37,12 @@ Loaded Load() {
                      (why != nullptr ? why : "libcuda.so.1 cannot be loaded");
     return loaded;
   }
-  Driver& d = loaded.driver;
-  std::string& problem = loaded.problem;
-  // cuda.h gives some of them newer names, of the ABI since CUDA 4.
-  Find(library, "cuGetErrorName", d.cuGetErrorName, problem);
-  Find(library, "cuGetErrorString", d.cuGetErrorString, problem);
-  Find(library, "cuCtxGetCurrent", d.cuCtxGetCurrent, problem);
-  Find(library, "cuCtxPushCurrent_v2", d.cuCtxPushCurrent, problem);
-  Find(library, "cuCtxPopCurrent_v2", d.cuCtxPopCurrent, problem);
-  Find(library, "cuCtxGetDevice", d.cuCtxGetDevice, problem);
-  Find(library, "cuDeviceGetAttribute", d.cuDeviceGetAttribute, problem);
-  Find(library, "cuStreamGetCtx", d.cuStreamGetCtx, problem);
-  Find(library, "cuStreamIsCapturing", d.cuStreamIsCapturing, problem);
-  Find(library, "cuStreamSynchronize", d.cuStreamSynchronize, problem);
-  Find(library, "cuThreadExchangeStreamCaptureMode",
-       d.cuThreadExchangeStreamCaptureMode, problem);
-  Find(library, "cuModuleLoadData", d.cuModuleLoadData, problem);
-  Find(library, "cuModuleUnload", d.cuModuleUnload, problem);
-  Find(library, "cuModuleGetFunction", d.cuModuleGetFunction, problem);
-  Find(library, "cuFuncGetAttribute", d.cuFuncGetAttribute, problem);
-  Find(library, "cuFuncSetAttribute", d.cuFuncSetAttribute, problem);
-  Find(library, "cuLaunchKernel", d.cuLaunchKernel, problem);
-  std::string none;  // is no problem
-  Find(library, "cuCtxGetId", d.cuCtxGetId, none);
+#define XLA_FFI_KIT_FIND(name, symbol, parameters) \
+  Find(library, symbol, loaded.driver.name, loaded.problem);
+  XLA_FFI_KIT_DRIVER_FUNCTIONS(XLA_FFI_KIT_FIND)
+#undef XLA_FFI_KIT_FIND
+  std::string none;  // its absence is no problem
+  Find(library, "cuCtxGetId", loaded.driver.cuCtxGetId, none);
   return loaded;
 }
 

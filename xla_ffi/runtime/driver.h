@@ -5,7 +5,7 @@
 #ifndef XLA_FFI_RUNTIME_DRIVER_H_
 #define XLA_FFI_RUNTIME_DRIVER_H_
 
-#include <cstddef>
+#include <string>
 
 #include "xla/ffi/api/ffi.h"
 
@@ -29,27 +29,36 @@ inline constexpr int kFunctionDynamicSharedBytes = 8;
 inline constexpr int kRelaxed = 2;
 inline constexpr int kNotCaptured = 0;
 
-// https://docs.nvidia.com/cuda/cuda-driver-api
+// X(function, its symbol, its parameters); see
+// https://docs.nvidia.com/cuda/cuda-driver-api. cuda.h gives the symbols with a
+// number the names without one, as their ABI is the one since CUDA 4.
+#define XLA_FFI_KIT_DRIVER_FUNCTIONS(X)                                     \
+  X(cuGetErrorName, "cuGetErrorName", (Status, const char**))               \
+  X(cuGetErrorString, "cuGetErrorString", (Status, const char**))           \
+  X(cuCtxGetCurrent, "cuCtxGetCurrent", (Context*))                         \
+  X(cuCtxPushCurrent, "cuCtxPushCurrent_v2", (Context))                     \
+  X(cuCtxPopCurrent, "cuCtxPopCurrent_v2", (Context*))                      \
+  X(cuCtxGetDevice, "cuCtxGetDevice", (int*))                               \
+  X(cuDeviceGetAttribute, "cuDeviceGetAttribute", (int*, int, int))         \
+  X(cuStreamGetCtx, "cuStreamGetCtx", (Stream, Context*))                   \
+  X(cuStreamIsCapturing, "cuStreamIsCapturing", (Stream, int*))             \
+  X(cuStreamSynchronize, "cuStreamSynchronize", (Stream))                   \
+  X(cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", \
+    (int*))                                                                 \
+  X(cuModuleLoadData, "cuModuleLoadData", (Module*, const void*))           \
+  X(cuModuleUnload, "cuModuleUnload", (Module))                             \
+  X(cuModuleGetFunction, "cuModuleGetFunction",                             \
+    (Function*, Module, const char*))                                       \
+  X(cuFuncGetAttribute, "cuFuncGetAttribute", (int*, int, Function))        \
+  X(cuFuncSetAttribute, "cuFuncSetAttribute", (Function, int, int))         \
+  X(cuLaunchKernel, "cuLaunchKernel",                                       \
+    (Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,  \
+     unsigned, Stream, void**, void**))
+
 struct Driver {
-  Status (*cuGetErrorName)(Status, const char**);
-  Status (*cuGetErrorString)(Status, const char**);
-  Status (*cuCtxGetCurrent)(Context*);
-  Status (*cuCtxPushCurrent)(Context);
-  Status (*cuCtxPopCurrent)(Context*);
-  Status (*cuCtxGetDevice)(int*);
-  Status (*cuDeviceGetAttribute)(int*, int, int);
-  Status (*cuStreamGetCtx)(Stream, Context*);
-  Status (*cuStreamIsCapturing)(Stream, int*);
-  Status (*cuStreamSynchronize)(Stream);
-  Status (*cuThreadExchangeStreamCaptureMode)(int*);
-  Status (*cuModuleLoadData)(Module*, const void*);
-  Status (*cuModuleUnload)(Module);
-  Status (*cuModuleGetFunction)(Function*, Module, const char*);
-  Status (*cuFuncGetAttribute)(int*, int, Function);
-  Status (*cuFuncSetAttribute)(Function, int, int);
-  Status (*cuLaunchKernel)(Function, unsigned, unsigned, unsigned, unsigned,
-                           unsigned, unsigned, unsigned, Stream, void**,
-                           void**);
+#define XLA_FFI_KIT_MEMBER(name, symbol, parameters) Status(*name) parameters;
+  XLA_FFI_KIT_DRIVER_FUNCTIONS(XLA_FFI_KIT_MEMBER)
+#undef XLA_FFI_KIT_MEMBER
   // Null before CUDA 12.
   Status (*cuCtxGetId)(Context, unsigned long long*);  // NOLINT(runtime/int)
 };

@@ -18,9 +18,9 @@ constexpr std::string_view kPtx = "compute_";
 // The part of `text` before `end`, which is removed from it with `end`.
 std::string_view Take(std::string_view& text, char end) {
   const size_t at = text.find(end);
-  const std::string_view found = text.substr(0, at);
+  const std::string_view part = text.substr(0, at);
   text.remove_prefix(at == std::string_view::npos ? text.size() : at + 1);
-  return found;
+  return part;
 }
 
 // 90 of "sm_90" after the prefix "sm_"; -1 of all else.
@@ -63,7 +63,7 @@ bool Decode(std::string_view base64, std::string* bytes) {
 
 ffi::ErrorOr<std::string> ImageFor(std::string_view code, int major,
                                    int minor) {
-  const int wanted = 10 * major + minor;
+  const int capability = 10 * major + minor;
   std::string_view best, ptx, lines = code;
   int best_capability = -1, ptx_capability = -1;
   std::string offered;
@@ -73,11 +73,12 @@ ffi::ErrorOr<std::string> ImageFor(std::string_view code, int major,
     offered.append(offered.empty() ? "" : ", ").append(architecture);
     const int machine = Capability(architecture, kMachineCode);
     const int virtual_machine = Capability(architecture, kPtx);
-    if (machine / 10 == major && machine <= wanted &&
+    if (machine / 10 == major && machine <= capability &&
         machine > best_capability) {
       best_capability = machine;
       best = image;
-    } else if (virtual_machine <= wanted && virtual_machine > ptx_capability) {
+    } else if (virtual_machine <= capability &&
+               virtual_machine > ptx_capability) {
       ptx_capability = virtual_machine;
       ptx = image;
     }

@@ -2,16 +2,20 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/batch_shape.h"
-#include "xla_ffi/core/status_macros.h"
+#include "xla_ffi/core/checks.h"
 #include "xla_ffi/runtime/driver.h"
-#include "xla_ffi/runtime/modules.h"
+#include "xla_ffi/runtime/images.h"
 
 namespace xla_ffi_kit::launch {
 namespace {
@@ -31,21 +35,184 @@ ffi::Error Named(const Kernel& kernel, const ffi::Error& error) {
   return {*error.errc(), message.append(": ").append(error.message())};
 }
 
-// "1": each launch is awaited, so that an error names its operation. Read when
-// the library is loaded: see xla_ffi/core/environment.h.
-constexpr char kSyncVariable[] = "XLA_FFI_KIT_CUDA_SYNC";
+// --- The modules that are loaded, for each context ---------------------------
 
-bool IsOne(const char* value) {
-  return value != nullptr && std::string_view(value) == "1";
+struct Loaded {
+  Function function = nullptr;
+  int64_t shared = 0;  // dynamic bytes that it has been allowed
+};
+
+// The key of a loaded kernel: context, digest and symbol. A context by its
+// number too, where drivers have them (since CUDA 12): another one may come to
+// be at the address of one that was destroyed, with all its modules.
+using Key = std::tuple<Context, uint64_t, std::string, std::string>;
+using View = std::tuple<Context, uint64_t, std::string_view, std::string_view>;
+
+uint64_t NumberOf(const Driver& driver, Context context) {
+  // Streams of the legacy default have a context that is not told: null.
+  if (driver.cuCtxGetId == nullptr || context == nullptr) return 0;
+  unsigned long long number = 0;  // NOLINT(runtime/int): the driver's type
+  return driver.cuCtxGetId(context, &number) == kSuccess ? number : 0;
 }
 
-const bool kIsSynchronous = IsOne(std::getenv(kSyncVariable));
+struct Modules {
+  std::shared_mutex mutex;
+  std::map<Key, Loaded, std::less<>> loaded;
+};
+
+Modules& All() {
+  static Modules& modules = *new Modules;
+  return modules;
+}
+
+// Until the end of the scope a capture of this thread does not forbid calls.
+// The driver takes what is loaded then for no part of the graph.
+class Relaxed {
+ public:
+  explicit Relaxed(const Driver& driver) : driver_(driver) {
+    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
+  ~Relaxed() { driver_.cuThreadExchangeStreamCaptureMode(&mode_); }
+  Relaxed(const Relaxed&) = delete;
+  Relaxed& operator=(const Relaxed&) = delete;
+
+ private:
+  const Driver& driver_;
+  int mode_ = kRelaxed;
+};
+
+ffi::Error Failed(const Driver& driver, const char* what, Status status) {
+  return {ffi::ErrorCode::kInternal,
+          std::string(what) + ": " + Describe(driver, status)};
+}
+
+ffi::ErrorOr<Function> LoadFunction(const Driver& driver,
+                                    const Kernel& kernel) {
+  int device = 0, major = 0, minor = 0;
+  Status status = driver.cuCtxGetDevice(&device);
+  if (status == kSuccess) {
+    status = driver.cuDeviceGetAttribute(&major, kCapabilityMajor, device);
+  }
+  if (status == kSuccess) {
+    status = driver.cuDeviceGetAttribute(&minor, kCapabilityMinor, device);
+  }
+  if (status != kSuccess) {
+    return ffi::Unexpected(Failed(driver, "asking for the GPU", status));
+  }
+  ffi::ErrorOr<std::string> image = ImageFor(kernel.code, major, minor);
+  if (!image.has_value()) return ffi::Unexpected(image.error());
+  const Relaxed relaxed(driver);
+  Module module = nullptr;
+  status = driver.cuModuleLoadData(&module, image->c_str());
+  if (status != kSuccess) {
+    return ffi::Unexpected(Failed(driver, "loading its code", status));
+  }
+  Function function = nullptr;
+  const std::string symbol(kernel.symbol);
+  status = driver.cuModuleGetFunction(&function, module, symbol.c_str());
+  if (status != kSuccess) {
+    driver.cuModuleUnload(module);
+    return ffi::Unexpected(
+        Failed(driver, ("finding kernel " + symbol).c_str(), status));
+  }
+  return function;
+}
+
+// Shared memory beyond 48 KB has to be asked for.
+ffi::Error AllowShared(const Driver& driver, int64_t bytes, Loaded& loaded) {
+  if (bytes <= loaded.shared) return ffi::Error::Success();
+  int device = 0, most = 0, fixed = 0;
+  driver.cuCtxGetDevice(&device);
+  driver.cuDeviceGetAttribute(&most, kMostSharedBytes, device);
+  driver.cuFuncGetAttribute(&fixed, kFunctionSharedBytes, loaded.function);
+  if (bytes > most - fixed) {
+    return {ffi::ErrorCode::kInvalidArgument,
+            "shared: expected at most " + std::to_string(most - fixed) +
+                " bytes of dynamic shared memory, as this GPU has " +
+                std::to_string(most) + " for a block and the kernel declares " +
+                std::to_string(fixed) + ", got " + std::to_string(bytes)};
+  }
+  const Status status = driver.cuFuncSetAttribute(
+      loaded.function, kFunctionDynamicSharedBytes, static_cast<int>(bytes));
+  if (status != kSuccess) {
+    return Failed(driver, "asking for shared memory", status);
+  }
+  loaded.shared = bytes;
+  return ffi::Error::Success();
+}
+
+// Makes the context of a stream the thread's current one, until the end of the
+// scope.
+class InContextOf {
+ public:
+  InContextOf(const Driver& driver, Stream stream) : driver_(driver) {
+    Context of_stream = nullptr;
+    status_ = driver.cuCtxGetCurrent(&context_);
+    if (status_ == kSuccess && stream != nullptr) {
+      status_ = driver.cuStreamGetCtx(stream, &of_stream);
+    }
+    if (status_ != kSuccess || of_stream == nullptr || of_stream == context_) {
+      return;
+    }
+    status_ = driver.cuCtxPushCurrent(of_stream);
+    is_pushed_ = status_ == kSuccess;
+    context_ = of_stream;
+  }
+  ~InContextOf() {
+    Context popped = nullptr;
+    if (is_pushed_) driver_.cuCtxPopCurrent(&popped);
+  }
+  InContextOf(const InContextOf&) = delete;
+  InContextOf& operator=(const InContextOf&) = delete;
+
+  Context context() const { return context_; }
+  Status status() const { return status_; }
+
+ private:
+  const Driver& driver_;
+  Context context_ = nullptr;
+  Status status_ = kSuccess;
+  bool is_pushed_ = false;
+};
+
+// The kernel in the current context, which is `context`; loaded if need be, and
+// then for as long as the process lives.
+ffi::ErrorOr<Function> FunctionOf(const Driver& driver, Context context,
+                                  const Kernel& kernel) {
+  Modules& modules = All();
+  const uint64_t number = NumberOf(driver, context);
+  const View key(context, number, kernel.digest, kernel.symbol);
+  {
+    const std::shared_lock<std::shared_mutex> lock(modules.mutex);
+    const auto entry = modules.loaded.find(key);
+    if (entry != modules.loaded.end() &&
+        kernel.shared <= entry->second.shared) {
+      return entry->second.function;
+    }
+  }
+  const std::unique_lock<std::shared_mutex> lock(modules.mutex);
+  auto entry = modules.loaded.find(key);
+  if (entry == modules.loaded.end()) {
+    ffi::ErrorOr<Function> function = LoadFunction(driver, kernel);
+    if (!function.has_value()) return ffi::Unexpected(function.error());
+    entry = modules.loaded
+                .emplace(Key(context, number, kernel.digest, kernel.symbol),
+                         Loaded{*function})
+                .first;
+  }
+  ffi::Error error = AllowShared(driver, kernel.shared, entry->second);
+  if (error.failure()) return ffi::Unexpected(std::move(error));
+  return entry->second.function;
+}
+
+// --- The arguments of a launch
+// ------------------------------------------------
 
 Array ArrayOf(const ffi::AnyBuffer& buffer) {
   const auto dims = buffer.dimensions();
   Array array = {};
   array.data = buffer.untyped_data();
-  array.size = ElementCount(buffer);
+  array.size = Product(dims);
   const auto rank = static_cast<int64_t>(dims.size());
   const int64_t merged = rank > kMostAxes ? rank - kMostAxes : 0;
   array.rank = rank - merged;
@@ -120,6 +287,19 @@ ffi::Error CollectPointers(const Kernel& kernel, Arguments& arguments) {
   }
   return ffi::Error::Success();
 }
+
+// --- The launch
+// ---------------------------------------------------------------
+
+// "1": each launch is awaited, so that an error names its operation. Read when
+// the library is loaded: see xla_ffi/core/environment.h.
+constexpr char kSyncVariable[] = "XLA_FFI_KIT_CUDA_SYNC";
+
+bool IsOne(const char* value) {
+  return value != nullptr && std::string_view(value) == "1";
+}
+
+const bool kIsSynchronous = IsOne(std::getenv(kSyncVariable));
 
 std::string Text(const ffi::Span<const int64_t>& sizes, int64_t first) {
   return "(" + std::to_string(first) + ", " + std::to_string(sizes[1]) + ", " +
@@ -206,12 +386,12 @@ ffi::Error Run(const Kernel& kernel, Stream stream,
 
 }  // namespace
 
-ffi::Error Load(const Kernel& kernel, Stream stream) {
+ffi::Error Load(Stream stream, const Kernel& kernel) {
   return Named(kernel, Run(kernel, stream, nullptr, nullptr));
 }
 
-ffi::Error Launch(const Kernel& kernel, Stream stream,
-                  ffi::RemainingArgs operands, ffi::RemainingRets results) {
+ffi::Error Launch(Stream stream, ffi::RemainingArgs operands,
+                  ffi::RemainingRets results, const Kernel& kernel) {
   return Named(kernel, Run(kernel, stream, &operands, &results));
 }
 

@@ -25,9 +25,9 @@ struct Kernel {
   xla::ffi::Span<const int64_t> block;  // threads in x, y and z
   int64_t shared;                       // bytes of dynamic shared memory
 
-  // Empty, or what the blocks divide among themselves: the index of a buffer,
-  // how many of its trailing axes make an item, and items for each block.
-  // Nothing is launched if there is none.
+  // Empty, or the items that the blocks divide among themselves: the index of a
+  // buffer, how many of its trailing axes make an item, and the items of each
+  // block. Without items nothing is launched.
   xla::ffi::Span<const int64_t> items;
 
   // The kernel's parameters in order: the index of a buffer, operands before
@@ -54,14 +54,27 @@ struct Array {
 
 // Loads the kernel's module into the context of `stream`, or else the current
 // one, unless it is there. XLA calls that before it captures a graph, which
-// loading could not be part of.
-xla::ffi::Error Load(const Kernel& kernel, Stream stream);
+// loading could not be part of. Errors name the operation: FAILED_PRECONDITION
+// without a driver or code for this GPU, INVALID_ARGUMENT for a Kernel that no
+// launch can have, INTERNAL for an error of the driver.
+xla::ffi::Error Load(Stream stream, const Kernel& kernel);
 
-// Launches the kernel on `stream`.
-xla::ffi::Error Launch(const Kernel& kernel, Stream stream,
-                       xla::ffi::RemainingArgs operands,
-                       xla::ffi::RemainingRets results);
+// Launches the kernel on `stream`, with the same errors.
+xla::ffi::Error Launch(Stream stream, xla::ffi::RemainingArgs operands,
+                       xla::ffi::RemainingRets results, const Kernel& kernel);
 
 }  // namespace xla_ffi_kit::launch
+
+// The attributes of a call are the members of a Kernel, in their order.
+XLA_FFI_REGISTER_STRUCT_ATTR_DECODING(
+    xla_ffi_kit::launch::Kernel, StructMember<std::string_view>("name"),
+    StructMember<std::string_view>("symbol"),
+    StructMember<std::string_view>("digest"),
+    StructMember<std::string_view>("code"),
+    StructMember<Span<const int64_t>>("grid"),
+    StructMember<Span<const int64_t>>("block"), StructMember<int64_t>("shared"),
+    StructMember<Span<const int64_t>>("items"),
+    StructMember<Span<const int64_t>>("parameters"),
+    StructMember<Span<const int64_t>>("constants"));
 
 #endif  // XLA_FFI_RUNTIME_LAUNCH_H_

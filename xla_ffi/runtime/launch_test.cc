@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -94,7 +95,7 @@ class LaunchTest : public Test {
   std::string digest_;
   std::vector<float> x_ = std::vector<float>(20, 2);
   std::vector<float> y_ = std::vector<float>(20);
-  std::vector<int64_t> said_ = Numbers(11);
+  Numbers said_ = Numbers(11);
 };
 
 TEST_F(LaunchTest, PassesWhatTheKernelTakes) {
@@ -173,12 +174,6 @@ TEST_F(LaunchTest, LoadsEvenWhileAGraphIsCaptured) {
   EXPECT_EQ(driver_->capture_mode, 0);
 }
 
-TEST_F(LaunchTest, WithoutInitializeIsNoSecondModule) {
-  EXPECT_EQ(Run(Call()), "");
-  EXPECT_EQ(Run(Call().Attr("shared", int64_t{5000})), "");
-  EXPECT_EQ(Calls("cuModuleLoadData"), 1);
-}
-
 TEST_F(LaunchTest, TheDriversErrorsNameTheOperation) {
   driver_->failures = {{"cuLaunchKernel", 1}};
   EXPECT_EQ(Run(Call()),
@@ -241,14 +236,14 @@ TEST_F(LaunchTest, RefusesProgramsByHand) {
   EXPECT_EQ(Run(Call().Attr("parameters", Numbers{3})),
             "my.scale: parameters: expected buffers below 3 and constants "
             "below 16 bytes, got 3");
-  EXPECT_NE(Run(Call().Attr("parameters", Numbers{-18})), "");
-  EXPECT_NE(Run(Call().Attr("grid", Numbers{1, 1})), "");
-  EXPECT_NE(Run(Call().Attr("block", Numbers{-1, 1, 1})), "");
   EXPECT_NE(Run(Call().Attr("shared", int64_t{-1})), "");
-  EXPECT_NE(Run(Call().Attr("items", Numbers{0, 3, 1})), "");
-  EXPECT_NE(Run(Call().Attr("items", Numbers{3, 1, 1})), "");
-  EXPECT_NE(Run(Call().Attr("items", Numbers{0, 1, 0})), "");
-  EXPECT_NE(Run(Call().Attr("items", Numbers{0, 1})), "");
+  const std::pair<const char*, Numbers> wrong[] = {
+      {"parameters", {-18}}, {"grid", {1, 1}},     {"block", {-1, 1, 1}},
+      {"items", {0, 3, 1}},  {"items", {3, 1, 1}}, {"items", {0, 1, 0}},
+      {"items", {0, 1}}};
+  for (const auto& [name, value] : wrong) {
+    EXPECT_NE(Run(Call().Attr(name, value)), "") << name;
+  }
   digest_ += " again";
   EXPECT_NE(Run(Call().Attr("code", std::string("sm_80 YQ=="))), "");
 }

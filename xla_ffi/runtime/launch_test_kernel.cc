@@ -16,9 +16,9 @@ extern "C" void Scale_emulated(void** parameters) {
   for (int64_t i = 0; i < x.size; ++i) {
     static_cast<float*>(y.data)[i] = factor * static_cast<float*>(x.data)[i];
   }
-  auto* said = static_cast<int64_t*>(z.data);
-  *said++ = items;
-  *said++ = x.size_per_item;
-  *said++ = x.rank;
-  for (const int64_t size : x.dims) *said++ = size;
+  auto* note = static_cast<int64_t*>(z.data);
+  *note++ = items;
+  *note++ = x.size_per_item;
+  *note++ = x.rank;
+  for (const int64_t size : x.dims) *note++ = size;
 }

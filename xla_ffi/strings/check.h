@@ -52,34 +52,21 @@ class Text {
     const char digit = static_cast<char>('0' + number % 10);
     return *this << std::string_view(&digit, 1);
   }
-  const char* c_str() {
-    text_[size_] = 0;
-    for (auto* c = reinterpret_cast<unsigned char*>(text_); *c != 0;) {
-      const int size = SizeOfCharacter(c);
-      if (size == 0) *c = '?';
-      c += size == 0 ? 1 : size;
+  // A text that is too long ends before its last character of several bytes in
+  // UTF-8, which may be cut, and of which Python would then make another error.
+  KIT_COLD const char* c_str() {
+    const auto ends_with = [this](int mask, int bits) {
+      return size_ > 0 && (text_[size_ - 1] & mask) == bits;
+    };
+    if (size_ + 1 == sizeof(text_)) {
+      while (ends_with(0xc0, 0x80)) --size_;
+      if (ends_with(0x80, 0x80)) --size_;
     }
+    text_[size_] = 0;
     return text_;
   }
 
  private:
-  // Bytes of the character in UTF-8 at `c`, or 0 if there is none, of which
-  // Python would make another error.
-  KIT_COLD static int SizeOfCharacter(const unsigned char* c) {
-    if (*c < 0x80) return 1;
-    const int size = *c < 0xc2 ? 0 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : 4;
-    if (*c > 0xf4) return 0;
-    for (int i = 1; i < size; ++i) {
-      if ((c[i] & 0xc0) != 0x80) return 0;
-    }
-    // Longer than need be, a surrogate, or beyond the last character.
-    const int begin = c[0] << 8 | c[1];
-    const bool is_none = begin < 0xe0a0 ? size == 3
-                         : size == 3    ? begin >= 0xeda0 && begin < 0xee00
-                                        : begin < 0xf090 || begin >= 0xf490;
-    return size > 2 && is_none ? 0 : size;
-  }
-
   char text_[1024];
   size_t size_ = 0;
 };
@@ -110,31 +97,32 @@ KIT_COLD inline bool AnswersMetadata(const XLA_FFI_CallFrame* frame) {
 }
 
 // The error of a call with more or fewer values than the signature.
-KIT_COLD inline XLA_FFI_Error* CountsError(const XLA_FFI_CallFrame* frame,
-                                           const XlaFfiKit_Signature& wanted) {
+KIT_COLD inline XLA_FFI_Error* CountsError(
+    const XLA_FFI_CallFrame* frame, const XlaFfiKit_Signature& signature) {
   Text text;
-  text << wanted.operation << ": call: expected " << wanted.num_operands
-       << " operands, " << wanted.num_results << " results and "
-       << wanted.num_attributes << " attributes, got " << frame->args.size
+  text << signature.operation << ": call: expected " << signature.num_operands
+       << " operands, " << signature.num_results << " results and "
+       << signature.num_attributes << " attributes, got " << frame->args.size
        << ", " << frame->rets.size << " and " << frame->attrs.size;
   return MakeError(frame, text);
 }
 
-KIT_COLD inline XLA_FFI_Error* AttributeError(const XLA_FFI_CallFrame* frame,
-                                              const XlaFfiKit_Signature& wanted,
-                                              size_t i) {
-  const XlaFfiKit_Attribute& attribute = wanted.attributes[i];
+KIT_COLD inline XLA_FFI_Error* AttributeError(
+    const XLA_FFI_CallFrame* frame, const XlaFfiKit_Signature& signature,
+    size_t i) {
+  const XlaFfiKit_Attribute& attribute = signature.attributes[i];
   const XLA_FFI_ByteSpan* span = frame->attrs.names[i];
-  const std::string_view found(span->ptr, span->len);
+  const std::string_view name(span->ptr, span->len);
   Text text;
-  text << wanted.operation << ": attribute " << attribute.name << ": expected ";
+  text << signature.operation << ": attribute " << attribute.name
+       << ": expected ";
   if (attribute.type == XLA_FFI_AttrType_STRING) {
     text << "a string";
   } else {
     const bool is_array = attribute.type == XLA_FFI_AttrType_ARRAY;
     text << TypeName(attribute.dtype) << (is_array ? " array" : " scalar");
   }
-  text << ", got " << (found == attribute.name ? "another type" : found);
+  text << ", got " << (name == attribute.name ? "another type" : name);
   return MakeError(frame, text);
 }
 
@@ -147,12 +135,12 @@ inline bool IsText(const XLA_FFI_ByteSpan& span, const char* text) {
   return text[span.len] == 0;
 }
 
-// Whether the type of an attribute is the wanted one.
+// Whether an attribute of the call has the type that the signature gives it.
 inline bool Fits(XLA_FFI_AttrType type, const void* value,
-                 const XlaFfiKit_Attribute& wanted) {
-  if (type != wanted.type) return false;
+                 const XlaFfiKit_Attribute& attribute) {
+  if (type != attribute.type) return false;
   if (type == XLA_FFI_AttrType_STRING) return true;
-  return wanted.dtype ==
+  return attribute.dtype ==
          (type == XLA_FFI_AttrType_SCALAR
               ? static_cast<const XLA_FFI_Scalar*>(value)->dtype
               : static_cast<const XLA_FFI_Array*>(value)->dtype);
@@ -166,14 +154,14 @@ inline const XLA_FFI_Buffer& BufferOf(const XLA_FFI_CallFrame* frame,
 }
 
 KIT_COLD inline XLA_FFI_Error* ShapeError(const XLA_FFI_CallFrame* frame,
-                                          const XlaFfiKit_Signature& wanted,
+                                          const XlaFfiKit_Signature& signature,
                                           size_t i) {
   const XLA_FFI_Buffer& buffer = BufferOf(frame, i);
   Text text;
-  text << wanted.operation
-       << (i < wanted.num_operands ? ": operand " : ": result ")
-       << wanted.arguments[i].name << ": expected shape "
-       << wanted.arguments[i].shape
+  text << signature.operation
+       << (i < signature.num_operands ? ": operand " : ": result ")
+       << signature.arguments[i].name << ": expected shape "
+       << signature.arguments[i].shape
        << ", with the batch axes of those before it, got shape (";
   for (int64_t axis = 0; axis < buffer.rank; ++axis) {
     text << (axis == 0 ? "" : ", ") << buffer.dims[axis];
@@ -185,10 +173,10 @@ KIT_COLD inline XLA_FFI_Error* ShapeError(const XLA_FFI_CallFrame* frame,
 // Whether an argument has the axes of its shape, and after the first one with
 // batch axes the same ones.
 inline bool HasShape(const XLA_FFI_Buffer& buffer,
-                     const XlaFfiKit_Argument& wanted, const int64_t*& batch,
+                     const XlaFfiKit_Argument& argument, const int64_t*& batch,
                      int64_t& batch_axes) {
-  const int64_t axes = buffer.rank - static_cast<int64_t>(wanted.num_sizes);
-  if (wanted.batch == XlaFfiKit_Batch_NONE) return axes == 0;
+  const int64_t axes = buffer.rank - static_cast<int64_t>(argument.num_sizes);
+  if (argument.batch == XlaFfiKit_Batch_NONE) return axes == 0;
   if (batch_axes < 0) {
     batch = buffer.dims;
     batch_axes = axes;
@@ -204,26 +192,26 @@ inline bool HasShape(const XLA_FFI_Buffer& buffer,
 // Null, or an error if the call has not the operands, results and attributes
 // of the signature; their dtypes are left to TakesBuffers().
 inline XLA_FFI_Error* CheckCall(const XLA_FFI_CallFrame* frame,
-                                const XlaFfiKit_Signature& wanted) {
+                                const XlaFfiKit_Signature& signature) {
   const XLA_FFI_Attrs& got = frame->attrs;
-  if (static_cast<size_t>(frame->args.size) != wanted.num_operands ||
-      static_cast<size_t>(frame->rets.size) != wanted.num_results ||
-      static_cast<size_t>(got.size) != wanted.num_attributes) {
-    return CountsError(frame, wanted);
+  if (static_cast<size_t>(frame->args.size) != signature.num_operands ||
+      static_cast<size_t>(frame->rets.size) != signature.num_results ||
+      static_cast<size_t>(got.size) != signature.num_attributes) {
+    return CountsError(frame, signature);
   }
-  for (size_t i = 0; i < wanted.num_attributes; ++i) {
-    if (!IsText(*got.names[i], wanted.attributes[i].name) ||
-        !Fits(got.types[i], got.attrs[i], wanted.attributes[i])) {
-      return AttributeError(frame, wanted, i);
+  for (size_t i = 0; i < signature.num_attributes; ++i) {
+    if (!IsText(*got.names[i], signature.attributes[i].name) ||
+        !Fits(got.types[i], got.attrs[i], signature.attributes[i])) {
+      return AttributeError(frame, signature, i);
     }
   }
   const int64_t* batch = nullptr;
   int64_t batch_axes = -1;
-  for (size_t i = 0; i < wanted.num_operands + wanted.num_results; ++i) {
-    const XlaFfiKit_Argument& argument = wanted.arguments[i];
+  for (size_t i = 0; i < signature.num_operands + signature.num_results; ++i) {
+    const XlaFfiKit_Argument& argument = signature.arguments[i];
     if (argument.shape_form == XlaFfiKit_ShapeForm_SIZES &&
         !HasShape(BufferOf(frame, i), argument, batch, batch_axes)) {
-      return ShapeError(frame, wanted, i);
+      return ShapeError(frame, signature, i);
     }
   }
   return nullptr;
@@ -231,9 +219,10 @@ inline XLA_FFI_Error* CheckCall(const XLA_FFI_CallFrame* frame,
 
 // Whether operands and results have the dtypes of an instance.
 inline bool TakesBuffers(const XLA_FFI_CallFrame* frame,
-                         const XlaFfiKit_Signature& wanted, int64_t instance) {
-  for (size_t i = 0; i < wanted.num_operands + wanted.num_results; ++i) {
-    const int32_t dtype = wanted.arguments[i].dtypes[instance];
+                         const XlaFfiKit_Signature& signature,
+                         int64_t instance) {
+  for (size_t i = 0; i < signature.num_operands + signature.num_results; ++i) {
+    const int32_t dtype = signature.arguments[i].dtypes[instance];
     if (BufferOf(frame, i).dtype != dtype) return false;
   }
   return true;
@@ -241,27 +230,27 @@ inline bool TakesBuffers(const XLA_FFI_CallFrame* frame,
 
 // Appends the types of an instance, or with -1 those of the call.
 KIT_COLD inline void WriteTypes(Text& text, const XLA_FFI_CallFrame* frame,
-                                const XlaFfiKit_Signature& wanted,
+                                const XlaFfiKit_Signature& signature,
                                 int64_t instance) {
-  for (size_t i = 0; i < wanted.num_operands + wanted.num_results; ++i) {
-    if (i == wanted.num_operands) text << (i == 0 ? "->" : " ->");
+  for (size_t i = 0; i < signature.num_operands + signature.num_results; ++i) {
+    if (i == signature.num_operands) text << (i == 0 ? "->" : " ->");
     text << (i == 0 ? "" : " ");
     text << TypeName(instance < 0 ? BufferOf(frame, i).dtype
-                                  : wanted.arguments[i].dtypes[instance]);
+                                  : signature.arguments[i].dtypes[instance]);
   }
 }
 
 // The error of a call that none of the handler's functions takes.
-KIT_COLD inline XLA_FFI_Error* TypesError(const XLA_FFI_CallFrame* frame,
-                                          const XlaFfiKit_Signature& wanted) {
+KIT_COLD inline XLA_FFI_Error* TypesError(
+    const XLA_FFI_CallFrame* frame, const XlaFfiKit_Signature& signature) {
   Text text;
-  text << wanted.operation << ": types: expected ";
-  for (size_t i = 0; i < wanted.num_combinations; ++i) {
+  text << signature.operation << ": types: expected ";
+  for (size_t i = 0; i < signature.num_combinations; ++i) {
     text << (i == 0 ? "" : " or ");
-    WriteTypes(text, frame, wanted, static_cast<int64_t>(i));
+    WriteTypes(text, frame, signature, static_cast<int64_t>(i));
   }
   text << ", got ";
-  WriteTypes(text, frame, wanted, -1);
+  WriteTypes(text, frame, signature, -1);
   return MakeError(frame, text);
 }
 

@@ -26,7 +26,8 @@ struct Results {
   V values[kCount];
 };
 
-// The type of all of them; numbers.h has another for its own.
+// The common type of several results. numbers.h specializes it for numbers
+// that know their derivatives.
 template <typename Enabled, typename... V>
 struct CommonOf {
   using type = decltype((V() + ...));
@@ -69,7 +70,7 @@ struct Traits {
   static constexpr bool kIsOperand = false, kIsResult = false;
 };
 
-// Writes what the function returned for results from `out` on.
+// Writes the value, or the values, that the function returned to `out`.
 template <typename T, typename V>
 void Take(const V& value, T* out) {
   *out = static_cast<T>(value);
@@ -101,7 +102,7 @@ void Step(Function& function, const T* in, T* out, Indices<i...>) {
   }
 }
 
-// The loop, which each platform has in a form of its own.
+// The loop. rows.h defines it for CPUs and cuda/tiles.h for CUDA devices.
 template <bool kForwards, typename T, int kIns, int kOuts, typename Function,
           typename... Rows>
 void Run(int64_t size, Function& function, Rows&... rows);

@@ -33,7 +33,7 @@ template <typename... T>
 using Widest =
     std::conditional_t<(std::is_same_v<T, double> || ...), double, float>;
 
-// What a parameter is, and the type of its elements.
+// The kind of a parameter, and the type of its elements.
 template <typename P>
 struct ParameterOf {
   static constexpr Code::Kind kKind = Code::kAttribute;
@@ -92,15 +92,15 @@ struct Part {
     return product;
   }
   XLA_FFI_Buffer WithData(void* its_data) const {
-    XLA_FFI_Buffer made = {};
-    made.data = its_data;
-    made.dims = const_cast<int64_t*>(dims);
-    made.rank = rank;
-    return made;
+    XLA_FFI_Buffer buffer = {};
+    buffer.data = its_data;
+    buffer.dims = const_cast<int64_t*>(dims);
+    buffer.rank = rank;
+    return buffer;
   }
 };
 
-// Of row `i`, behind `lead` batch axes.
+// The part of an array with `lead` batch axes that row `i` has.
 template <typename T>
 Part PartOf(const Buffer<T>& buffer, int64_t lead, int64_t i) {
   Part part;
@@ -118,7 +118,7 @@ inline Part ShapeOf(const Array<int64_t>& shape) {
   return part;
 }
 
-// What the function says instead of computing its results.
+// Thrown where the function returns an error instead of computing its results.
 class FunctionError : public std::exception {
  public:
   explicit FunctionError(const char* why) : why_(why) {}

@@ -13,8 +13,9 @@ namespace kit {
 template <typename Storage>
 struct Half : Storage {
   using Storage::Storage;
-  // Implicit for integers (in which 0.5 is not 0.5) alone: without it, `c ? x :
-  // 0` would be an integer; with it, C++ has two ways, and does not compile.
+  // From integers alone: they are the types in which 0.5 is not 0.5. Without
+  // this conversion `c ? x : 0` would be an integer, in silence; with it, C++
+  // has two conversions to choose from, and the expression does not compile.
   template <typename Integer, int = 1 / (static_cast<Integer>(0.5f) != 0.5f)>
   // NOLINTNEXTLINE(google-explicit-constructor): see above
   XLA_FFI_KIT_HOST_DEVICE Half(Integer value)

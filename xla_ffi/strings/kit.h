@@ -16,8 +16,8 @@
 #ifndef XLA_FFI_STRINGS_KIT_H_
 #define XLA_FFI_STRINGS_KIT_H_
 
-// Of C++'s own headers, those that make abs(x) of a float a float's: without
-// them it is an int's.
+// These of C++'s headers make abs(x) of a float a float; without them it is an
+// int.
 #include <math.h>    // NOLINT(modernize-deprecated-headers)
 #include <stdlib.h>  // NOLINT(modernize-deprecated-headers)
 
@@ -32,14 +32,14 @@
 #include "xla_ffi/core/handler_signature.h"
 #include "xla_ffi/strings/check.h"
 #include "xla_ffi/strings/parameters.h"  // IWYU pragma: export
+#include "xla_ffi/strings/scan.h"        // IWYU pragma: export
 #include "xla_ffi/strings/threads.h"     // IWYU pragma: export
 
 namespace kit {
 
-// What an operation says of its parameters: the names of its operands, and
-// after
-// "->" those of its results, "x y -> out"; the names of its attributes. Spaces
-// separate them, and they are in the order of the C++ parameters.
+// The names of an operation's parameters: of its operands and, after "->", of
+// its results, "x y -> out"; and of its attributes. Spaces separate names,
+// which are in the order of the C++ parameters.
 struct Names {
   constexpr Names(const char* its_name, std::string_view arguments,
                   std::string_view its_attributes,
@@ -292,10 +292,10 @@ struct Handler {
     if (XLA_FFI_Error* error = CheckCall(frame, kSignature)) return error;
     XLA_FFI_Error* error = nullptr;
     int64_t i = 0;
-    const bool taken =
+    const bool has_run =
         (TriesToRun<Function<kNames, kFirst>>(frame, i++, error) || ... ||
          TriesToRun<Function<kNames, kOthers>>(frame, i++, error));
-    return taken ? error : TypesError(frame, kSignature);
+    return has_run ? error : TypesError(frame, kSignature);
   }
 
   template <typename F>

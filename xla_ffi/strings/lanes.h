@@ -29,15 +29,6 @@
 
 namespace kit {
 
-// The bytes of the CPU's vectors.
-#if defined(__AVX512F__)
-inline constexpr int kVectorBytes = 64;
-#elif defined(__AVX2__)
-inline constexpr int kVectorBytes = 32;
-#else
-inline constexpr int kVectorBytes = 16;
-#endif
-
 template <typename F>
 struct VectorOf;
 template <>
@@ -68,7 +59,7 @@ inline constexpr int kParts = kVectorBytes == 16 ? 2 : 1;
 template <typename F>
 struct Mask {
   using Vector = typename VectorOf<F>::ints;
-  // A branch on data is not the same for every row.
+  // Deleted: a branch on data is not the same for every row.
   explicit operator bool() const = delete;
   Vector m[kParts];  // -1 or 0
 };
@@ -78,7 +69,8 @@ inline constexpr bool kIsPlain = std::is_arithmetic_v<X>;
 template <typename Storage>
 inline constexpr bool kIsPlain<Half<Storage>> = true;
 
-// Whether a constant would make C++ compute in a type that is wider than F.
+// Whether X is a float type wider than F: beside a number of type X, C++ would
+// compute in X, as with 0.5 beside a float.
 template <typename F, typename X>
 inline constexpr bool kIsWider = std::is_floating_point_v<X> &&
                                  sizeof(X) > sizeof(F);
@@ -343,7 +335,7 @@ struct PlainType<HalfLanes<H>, false> {
   using type = H;
 };
 
-// The float type of what may stand beside lanes: of lanes themselves.
+// The float type of X if X is a type of lanes, and void for any other.
 template <typename F>
 F FloatOf(const Lanes<F>*);
 void FloatOf(...);

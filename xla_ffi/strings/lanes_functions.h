@@ -34,8 +34,9 @@ KIT_INLINE Lanes<F> EachLane(const Function& function, const X&... x) {
   return y;
 }
 
-// The sine and the cosine, from the rest after quarters of a turn; libm's where
-// so many of them leave too few bits.
+// The sine and the cosine of what is left of x after whole quarters of a turn.
+// Where x has so many of them that what is left has too few bits, libm's
+// functions compute them: see IsFar().
 template <typename F>
 struct Turn {
   Lanes<F> sine, cosine;
@@ -71,7 +72,7 @@ KIT_INLINE Turn<F> TurnOf(const Lanes<F>& x) {
   y.cosine = y.cosine * (z * z) - z * F(0.5) + Lanes<F>(1);
   return y;
 }
-// One of them after some quarters of a turn.
+// The sine that many quarters of a turn further: after one it is the cosine.
 template <typename F>
 KIT_INLINE Lanes<F> After(const Turn<F>& turn, int quarters) {
   Mask<F> swaps;
@@ -225,8 +226,9 @@ KIT_INLINE Lanes<F> fma(const Lanes<F>& a, const Lanes<F>& b,
                         const Lanes<F>& c) {
   return EachLane<F>([](F x, F y, F z) { return std::fma(x, y, z); }, a, b, c);
 }
-// std::max and std::min of equal types. (An author's std::max<size_t>(a, b)
-// does not name a type for kNone, and so means none of these.)
+// std::max and std::min of equal types. Their first template parameter is a
+// number, so that an author's std::max<size_t>(a, b), which names a type, is
+// none of these.
 template <int kNone = 0, typename H>
 KIT_INLINE HalfLanes<H> max(const HalfLanes<H>& a, const HalfLanes<H>& b) {
   return Select<float>(a < b, b, a);

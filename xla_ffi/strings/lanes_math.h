@@ -23,8 +23,9 @@ inline constexpr F kInfinity = std::numeric_limits<F>::infinity();
 template <typename F>
 inline constexpr F kNaN = std::numeric_limits<F>::quiet_NaN();
 
-// Rounds a number of fewer than 2^22 (2^51) to an integer, as a float and as
-// one; adding 1.5 * 2^23 leaves no bits for a fraction.
+// Rounds a float below 2^22, or a double below 2^51, to an integer, and returns
+// it as a float and in `integer`: after adding 1.5 * 2^23, or 1.5 * 2^52, there
+// are no bits for a fraction.
 template <typename F>
 inline constexpr F kShift = kIsDouble<F> ? 0x1.8p52 : 0x1.8p23;
 template <typename F>
@@ -163,7 +164,7 @@ KIT_INLINE Mask<F> isfinite(const Lanes<F>& x) {
   return abs(x) < kInfinity<F>;
 }
 
-// The logarithm of a positive normal number, and of others.
+// The logarithm; of numbers below the least normal one by way of a multiple.
 template <typename F>
 KIT_INLINE Lanes<F> log(const Lanes<F>& whole) {
   constexpr F kTiny = std::numeric_limits<F>::min();
@@ -218,7 +219,7 @@ template <typename F>
 KIT_INLINE Lanes<F> log10(const Lanes<F>& x) {
   return log(x) * F(0.434294481903251827651);
 }
-// As log(u) * x / (u - 1) with the u = 1 + x that there is.
+// log(u) * x / (u - 1), where u is 1 + x after rounding.
 template <typename F>
 KIT_INLINE Lanes<F> log1p(const Lanes<F>& x) {
   const Lanes<F> u = x + Lanes<F>(1), less = u - Lanes<F>(1);

@@ -13,7 +13,7 @@
 
 namespace kit {
 
-// A function asks for an axis that the array has not.
+// What dim() throws for an axis that the array does not have.
 struct AxisError : std::exception {
   const char* what() const noexcept override {
     return "dim: expected an axis of the array, of which the last is dim(-1)";
@@ -93,7 +93,7 @@ class Array {
   size_t size_;
 };
 
-// What a parameter is, and its type if it has elements.
+// The kind of a parameter and, if it has elements or is an attribute, its type.
 struct Code {
   enum Kind { kEnd, kOperand, kResult, kAttribute, kThreads };
 
@@ -110,8 +110,9 @@ struct Code {
 template <typename T>
 constexpr XLA_FFI_DataType TypeOf() {
   static_assert(kDataType<T> != XLA_FFI_DataType_INVALID,
-                "elements are float, double, kit::bf16, kit::f16, bool, "
-                "int8_t to int64_t or uint8_t to uint64_t");
+                "elements are float, double, std::complex of these, "
+                "kit::bf16, kit::f16, bool, int8_t to int64_t or uint8_t to "
+                "uint64_t");
   return kDataType<T>;
 }
 

@@ -52,7 +52,8 @@ class Address {
   X* at_;
 };
 
-// Not all compilers warn where bytes are read, and clang nowhere before 20.
+// Not every compiler warns where bytes are read, and clang before 20 does not
+// at all: so these functions, which are deleted, are the better match.
 template <typename X>
 using IfNoBytes = std::enable_if_t<
     !std::is_trivially_copyable_v<std::remove_all_extents_t<X>>, int>;

@@ -5,71 +5,68 @@
 #define XLA_FFI_STRINGS_TYPES_H_
 
 #include <cstdint>
+#include <type_traits>
 
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/strings/half.h"  // IWYU pragma: export
 
 namespace kit {
 
+// X(C++ type, XLA's name, HLO's name).
+#define KIT_TYPES(X)      \
+  X(bool, PRED, "pred")   \
+  X(int8_t, S8, "s8")     \
+  X(int16_t, S16, "s16")  \
+  X(int32_t, S32, "s32")  \
+  X(int64_t, S64, "s64")  \
+  X(uint8_t, U8, "u8")    \
+  X(uint16_t, U16, "u16") \
+  X(uint32_t, U32, "u32") \
+  X(uint64_t, U64, "u64") \
+  X(f16, F16, "f16")      \
+  X(bf16, BF16, "bf16")   \
+  X(float, F32, "f32")    \
+  X(double, F64, "f64")
+
+// That of std::complex, which is a class with imag(): its header takes as long
+// to compile as a kernel, and who names the class includes it.
+template <typename T>
+constexpr XLA_FFI_DataType ComplexType(decltype(T().imag())*) {
+  using Real = decltype(T().imag());
+  return std::is_same_v<Real, float>    ? XLA_FFI_DataType_C64
+         : std::is_same_v<Real, double> ? XLA_FFI_DataType_C128
+                                        : XLA_FFI_DataType_INVALID;
+}
+template <typename T>
+constexpr XLA_FFI_DataType ComplexType(...) {
+  return XLA_FFI_DataType_INVALID;
+}
+
+template <typename T>
+inline constexpr bool kIsComplex =
+    ComplexType<T>(nullptr) != XLA_FFI_DataType_INVALID;
+
 // XLA's number of a C++ type; INVALID for a type that no array has.
 template <typename T>
-inline constexpr XLA_FFI_DataType kDataType = XLA_FFI_DataType_INVALID;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<bool> = XLA_FFI_DataType_PRED;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<int8_t> = XLA_FFI_DataType_S8;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<int16_t> = XLA_FFI_DataType_S16;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<int32_t> = XLA_FFI_DataType_S32;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<int64_t> = XLA_FFI_DataType_S64;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<uint8_t> = XLA_FFI_DataType_U8;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<uint16_t> = XLA_FFI_DataType_U16;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<uint32_t> = XLA_FFI_DataType_U32;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<uint64_t> = XLA_FFI_DataType_U64;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<f16> = XLA_FFI_DataType_F16;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<bf16> = XLA_FFI_DataType_BF16;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<float> = XLA_FFI_DataType_F32;
-template <>
-inline constexpr XLA_FFI_DataType kDataType<double> = XLA_FFI_DataType_F64;
+inline constexpr XLA_FFI_DataType kDataType = ComplexType<T>(nullptr);
+#define KIT_DATA_TYPE(T, name, text) \
+  template <>                        \
+  inline constexpr XLA_FFI_DataType kDataType<T> = XLA_FFI_DataType_##name;
+KIT_TYPES(KIT_DATA_TYPE)
+#undef KIT_DATA_TYPE
 
 // HLO's name of a type, for messages.
 inline const char* TypeName(int type) {
   switch (type) {
-    case XLA_FFI_DataType_PRED:
-      return "pred";
-    case XLA_FFI_DataType_S8:
-      return "s8";
-    case XLA_FFI_DataType_S16:
-      return "s16";
-    case XLA_FFI_DataType_S32:
-      return "s32";
-    case XLA_FFI_DataType_S64:
-      return "s64";
-    case XLA_FFI_DataType_U8:
-      return "u8";
-    case XLA_FFI_DataType_U16:
-      return "u16";
-    case XLA_FFI_DataType_U32:
-      return "u32";
-    case XLA_FFI_DataType_U64:
-      return "u64";
-    case XLA_FFI_DataType_F16:
-      return "f16";
-    case XLA_FFI_DataType_BF16:
-      return "bf16";
-    case XLA_FFI_DataType_F32:
-      return "f32";
-    case XLA_FFI_DataType_F64:
-      return "f64";
+#define KIT_TYPE_NAME(T, name, text) \
+  case XLA_FFI_DataType_##name:      \
+    return text;
+    KIT_TYPES(KIT_TYPE_NAME)
+#undef KIT_TYPE_NAME
+    case XLA_FFI_DataType_C64:
+      return "c64";
+    case XLA_FFI_DataType_C128:
+      return "c128";
     default:
       return "another type";
   }

@@ -9,6 +9,15 @@
 
 namespace kit {
 
+// The bytes of the CPU's vectors.
+#if defined(__AVX512F__)
+inline constexpr int kVectorBytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int kVectorBytes = 32;
+#else
+inline constexpr int kVectorBytes = 16;
+#endif
+
 template <typename X>
 char TestNumber(typename X::KitScalar*);
 template <typename X>

@@ -2,17 +2,43 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <deque>
 #include <exception>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "xla/ffi/api/c_api.h"
 #include "xla/ffi/api/ffi.h"
-#include "xla_ffi/testing/attributes.h"
 #include "xla_ffi/testing/fake_api.h"
 
 namespace xla_ffi_kit::testing {
+
+// The FFI's structs for `attributes`, which must outlive this.
+class EncodedAttributes {
+ public:
+  explicit EncodedAttributes(const Attributes& attributes);
+  EncodedAttributes(const EncodedAttributes&) = delete;
+  EncodedAttributes& operator=(const EncodedAttributes&) = delete;
+
+  const XLA_FFI_Attrs& attrs() const { return attrs_; }
+
+ private:
+  void* Encode(const Attributes::Value& value);
+
+  // Deques: their elements stay where they are.
+  std::deque<XLA_FFI_ByteSpan> spans_;
+  std::deque<XLA_FFI_Scalar> scalars_;
+  std::deque<XLA_FFI_Array> arrays_;
+  std::vector<std::unique_ptr<EncodedAttributes>> dictionaries_;
+  std::vector<XLA_FFI_AttrType> types_;
+  std::vector<XLA_FFI_ByteSpan*> names_;
+  std::vector<void*> values_;
+  XLA_FFI_Attrs attrs_ = {};
+};
+
 namespace {
 
 // Reads the error back, frees it, and turns it into a value.
@@ -72,6 +98,74 @@ Status CallHandler(XLA_FFI_Handler* handler, XLA_FFI_CallFrame& frame) {
 
 }  // namespace
 
+Attributes& Attributes::Set(const std::string& name, XLA_FFI_AttrType type,
+                            XLA_FFI_DataType dtype, const void* bytes,
+                            size_t size_bytes, size_t size) {
+  Value value = {type, dtype, std::string(size_bytes, '\0'), size, nullptr};
+  if (size_bytes > 0) {
+    value.bytes.assign(static_cast<const char*>(bytes), size_bytes);
+  }
+  values_[name] = std::move(value);
+  return *this;
+}
+
+Attributes& Attributes::Set(const std::string& name, Attributes dictionary) {
+  values_[name] = {XLA_FFI_AttrType_DICTIONARY, XLA_FFI_DataType_INVALID, "", 0,
+                   std::make_shared<Attributes>(std::move(dictionary))};
+  return *this;
+}
+
+Attributes& Attributes::Remove(const std::string& name) {
+  values_.erase(name);
+  return *this;
+}
+
+std::vector<std::string> Attributes::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : values_) names.push_back(name);
+  return names;
+}
+
+int64_t Attributes::Integer(const std::string& name) const {
+  int64_t number = 0;
+  std::memcpy(&number, values_.at(name).bytes.data(), sizeof(number));
+  return number;
+}
+
+EncodedAttributes::EncodedAttributes(const Attributes& attributes) {
+  for (const auto& [name, value] : attributes.values_) {
+    spans_.push_back({name.data(), name.size()});
+    names_.push_back(&spans_.back());
+    types_.push_back(value.type);
+    values_.push_back(Encode(value));
+  }
+  attrs_.struct_size = XLA_FFI_Attrs_STRUCT_SIZE;
+  attrs_.size = static_cast<int64_t>(names_.size());
+  attrs_.types = types_.data();
+  attrs_.names = names_.data();
+  attrs_.attrs = values_.data();
+}
+
+void* EncodedAttributes::Encode(const Attributes::Value& value) {
+  // The FFI's structs are not const-correct; nobody writes through them.
+  char* bytes = const_cast<char*>(value.bytes.data());
+  switch (value.type) {
+    case XLA_FFI_AttrType_SCALAR:
+      scalars_.push_back({value.dtype, bytes});
+      return &scalars_.back();
+    case XLA_FFI_AttrType_ARRAY:
+      arrays_.push_back({value.dtype, value.size, bytes});
+      return &arrays_.back();
+    case XLA_FFI_AttrType_STRING:
+      spans_.push_back({bytes, value.size});
+      return &spans_.back();
+    default:
+      dictionaries_.push_back(
+          std::make_unique<EncodedAttributes>(*value.dictionary));
+      return &dictionaries_.back()->attrs_;
+  }
+}
+
 Metadata GetMetadata(XLA_FFI_Handler* handler) {
   XLA_FFI_Metadata raw = {};
   raw.struct_size = XLA_FFI_Metadata_STRUCT_SIZE;
@@ -106,53 +200,10 @@ CallFrame& CallFrame::Ret(XLA_FFI_DataType dtype, void* data, Dims dims) {
   return *this;
 }
 
-CallFrame& CallFrame::PointerAttr(const std::string& name,
-                                  const void* pointer) {
-  attributes_.SetPointer(name, pointer);
-  return *this;
-}
-
-CallFrame& CallFrame::Threads(int64_t threads) {
-  threads_ = threads;
-  return *this;
-}
-
-CallFrame& CallFrame::Stream(void* stream) {
-  stream_ = stream;
-  return *this;
-}
-
-CallFrame& CallFrame::Scratch(size_t bytes) {
-  scratch_bytes_ = bytes;
-  return *this;
-}
-
-CallFrame& CallFrame::RunId(int64_t run_id) {
-  run_id_ = run_id;
-  return *this;
-}
-
-CallFrame& CallFrame::DeviceOrdinal(int32_t ordinal) {
-  device_ordinal_ = ordinal;
-  return *this;
-}
-
-CallFrame& CallFrame::State(HandlerState& state) {
-  state_ = &state;
-  return *this;
-}
-
 Status CallFrame::Run(XLA_FFI_Handler* handler, XLA_FFI_ExecutionStage stage) {
   XLA_FFI_CallFrame frame = EmptyFrame();
   frame.stage = stage;
-  FakeContext context;
-  context.num_threads = threads_;
-  context.stream = stream_;
-  context.scratch_bytes = scratch_bytes_;
-  context.run_id = run_id_;
-  context.device_ordinal = device_ordinal_;
-  context.user_data = user_data_;
-  context.state = state_;
+  FakeContext context(context_);
   frame.ctx = reinterpret_cast<XLA_FFI_ExecutionContext*>(&context);
 
   EncodedBuffers<XLA_FFI_ArgType> args(args_, XLA_FFI_ArgType_BUFFER);

@@ -24,15 +24,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "xla/ffi/api/c_api.h"
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/checks.h"
-#include "xla_ffi/testing/attributes.h"
 #include "xla_ffi/testing/fake_api.h"
 
 namespace xla_ffi_kit::testing {
@@ -67,6 +68,61 @@ Status RegisterType(const std::string& name) {
   return RegisterType(name, &T::id, &info);
 }
 
+// The attributes of a call: scalars, strings, arrays, pointers, and
+// dictionaries in dictionaries.
+class Attributes {
+ public:
+  // Each replaces the attribute of that name, if there is one, and returns
+  // *this. A scalar has the dtype of its C++ type: double is f64, int64_t s64,
+  // bool pred.
+  template <typename T, typename = std::enable_if_t<
+                            !std::is_convertible_v<T, std::string_view>>>
+  Attributes& Set(const std::string& name, T value) {
+    return Set(name, XLA_FFI_AttrType_SCALAR,
+               static_cast<XLA_FFI_DataType>(kDtypeOf<T>), &value,
+               sizeof(value), 1);
+  }
+  template <typename T>
+  Attributes& Set(const std::string& name, const std::vector<T>& values) {
+    return Set(name, XLA_FFI_AttrType_ARRAY,
+               static_cast<XLA_FFI_DataType>(kDtypeOf<T>), values.data(),
+               values.size() * sizeof(T), values.size());
+  }
+  Attributes& Set(const std::string& name, std::string_view text) {
+    return Set(name, XLA_FFI_AttrType_STRING, XLA_FFI_DataType_INVALID,
+               text.data(), text.size(), text.size());
+  }
+  Attributes& Set(const std::string& name, const char* text) {
+    return Set(name, std::string_view(text));
+  }
+  Attributes& Set(const std::string& name, Attributes dictionary);
+  // A pointer travels as an s64 scalar.
+  Attributes& SetPointer(const std::string& name, const void* pointer) {
+    return Set(name, static_cast<int64_t>(reinterpret_cast<intptr_t>(pointer)));
+  }
+
+  Attributes& Remove(const std::string& name);
+  std::vector<std::string> names() const;          // in order
+  int64_t Integer(const std::string& name) const;  // the value of an s64
+
+ private:
+  friend class EncodedAttributes;
+
+  struct Value {
+    XLA_FFI_AttrType type;
+    XLA_FFI_DataType dtype;  // of a scalar or an array
+    std::string bytes;       // scalar, array or string
+    size_t size;             // elements of an array
+    std::shared_ptr<const Attributes> dictionary;
+  };
+
+  Attributes& Set(const std::string& name, XLA_FFI_AttrType type,
+                  XLA_FFI_DataType dtype, const void* bytes, size_t size_bytes,
+                  size_t size);
+
+  std::map<std::string, Value> values_;  // the FFI wants them sorted
+};
+
 // One call. Buffers, state and user data are referenced, not copied, and must
 // outlive Run(). You may copy it, change it and run it again.
 class CallFrame {
@@ -95,34 +151,40 @@ class CallFrame {
   }
 
   // Sets an attribute: a number, a string, a vector of numbers, a dictionary
-  // (Attributes); see attributes.h.
+  // (Attributes).
   template <typename T>
   CallFrame& Attr(const std::string& name, T value) {
     attributes_.Set(name, std::move(value));
     return *this;
   }
-  CallFrame& PointerAttr(const std::string& name, const void* pointer);
+  CallFrame& PointerAttr(const std::string& name, const void* pointer) {
+    attributes_.SetPointer(name, pointer);
+    return *this;
+  }
 
   // Threads that the pool of this call claims to have; its tasks really run
   // on threads of their own. Default 1. With 0 there is no pool, as on a GPU.
-  CallFrame& Threads(int64_t threads);
-
-  // Sets the value of PlatformStream. The default is null, CUDA's default
-  // stream.
-  CallFrame& Stream(void* stream);
-
+  CallFrame& Threads(int64_t threads) {
+    return Set(context_.num_threads, threads);
+  }
+  // The value of PlatformStream. The default is null, CUDA's default stream.
+  CallFrame& Stream(void* stream) { return Set(context_.stream, stream); }
   // Bytes (of host memory) that ScratchAllocator can give out at a time. By
   // default it gives none, as on a CPU.
-  CallFrame& Scratch(size_t bytes);
-
-  CallFrame& RunId(int64_t run_id);           // default 0
-  CallFrame& DeviceOrdinal(int32_t ordinal);  // default 0
-  CallFrame& State(HandlerState& state);      // default: there is none
+  CallFrame& Scratch(size_t bytes) {
+    context_.scratch_bytes = bytes;
+    return *this;
+  }
+  CallFrame& RunId(int64_t id) { return Set(context_.run_id, id); }
+  CallFrame& DeviceOrdinal(int32_t ordinal) {
+    return Set(context_.device_ordinal, ordinal);
+  }
+  CallFrame& State(HandlerState& state) { return Set(context_.state, &state); }
 
   // `data` is what UserData<T> gives; T is registered.
   template <typename T>
   CallFrame& UserData(T* data) {
-    user_data_[T::id.type_id] = data;
+    context_.user_data[T::id.type_id] = data;
     return *this;
   }
 
@@ -138,16 +200,16 @@ class CallFrame {
              XLA_FFI_ExecutionStage stage = XLA_FFI_ExecutionStage_EXECUTE);
 
  private:
+  template <typename T>
+  CallFrame& Set(T& member, T value) {
+    member = value;
+    return *this;
+  }
+
   std::vector<Buffer> args_;
   std::vector<Buffer> rets_;
   Attributes attributes_;
-  int64_t threads_ = 1;
-  void* stream_ = nullptr;
-  std::optional<size_t> scratch_bytes_;
-  int64_t run_id_ = 0;
-  int32_t device_ordinal_ = 0;
-  HandlerState* state_ = nullptr;
-  std::map<int64_t, void*> user_data_;
+  ContextValues context_;
 };
 
 }  // namespace xla_ffi_kit::testing

@@ -1,6 +1,6 @@
-// Makes allocations of this program fail, for tests: `new`, malloc and what
-// else gives memory, in every thread. Not those inside shared libraries other
-// than by `new`. Works under sanitizers too.
+// Makes allocations of a test fail in every thread: by `new`, malloc and the
+// other functions of the C library. Of shared libraries only those by `new`
+// fail. Works under sanitizers too.
 
 #ifndef XLA_FFI_TESTING_FAILING_MEMORY_H_
 #define XLA_FFI_TESTING_FAILING_MEMORY_H_

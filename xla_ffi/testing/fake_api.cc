@@ -55,9 +55,9 @@ XLA_FFI_Error* RegisterType(XLA_FFI_Type_Register_Args* args) {
   Types& types = AllTypes();
   const std::string name(args->name.ptr, args->name.len);
   std::lock_guard<std::mutex> lock(types.mutex);
-  const auto known = types.ids.find(name);
-  if (known != types.ids.end()) {
-    if (known->second == args->type_id->type_id) return nullptr;
+  const auto type = types.ids.find(name);
+  if (type != types.ids.end()) {
+    if (type->second == args->type_id->type_id) return nullptr;
     return MakeError(XLA_FFI_Error_Code_ALREADY_EXISTS,
                      "Type name " + name + " already registered");
   }
@@ -114,26 +114,26 @@ XLA_FFI_Error* Allocate(XLA_FFI_DeviceMemory_Allocate_Args* args) {
 XLA_FFI_Error* Free(XLA_FFI_DeviceMemory_Free_Args* args) {
   FakeContext* context = AsFake(args->ctx);
   std::lock_guard<std::mutex> lock(context->mutex);
-  const auto found = context->scratch.find(args->data);
-  if (found == context->scratch.end() || found->second != args->size) {
+  const auto memory = context->scratch.find(args->data);
+  if (memory == context->scratch.end() || memory->second != args->size) {
     return MakeError(XLA_FFI_Error_Code_INVALID_ARGUMENT,
                      "not an allocation of this call, or another size");
   }
   std::free(args->data);
-  context->scratch.erase(found);
+  context->scratch.erase(memory);
   return nullptr;
 }
 
 XLA_FFI_Error* GetUserData(XLA_FFI_InvokeContext_Get_Args* args) {
   const std::map<int64_t, void*>& all = AsFake(args->ctx)->user_data;
-  const auto found = all.find(args->type_id->type_id);
-  if (found == all.end()) {
+  const auto data = all.find(args->type_id->type_id);
+  if (data == all.end()) {
     return MakeError(XLA_FFI_Error_Code_NOT_FOUND,
                      "User data with type id " +
                          std::to_string(args->type_id->type_id) +
                          " not found in execution context");
   }
-  args->data = found->second;
+  args->data = data->second;
   return nullptr;
 }
 

@@ -62,11 +62,8 @@ struct FakeFuture {
   XLA_FFI_Error* error = nullptr;
 };
 
-// The target of the fake's XLA_FFI_ExecutionContext pointers. The destructor
-// waits for the tasks.
-struct FakeContext {
-  ~FakeContext();
-
+// What a handler may ask a call for.
+struct ContextValues {
   int64_t num_threads = 1;  // 0: no thread pool, as on a GPU
   void* stream = nullptr;   // CUDA's default stream
   int64_t run_id = 0;
@@ -74,6 +71,13 @@ struct FakeContext {
   std::optional<size_t> scratch_bytes;  // nothing: no allocator, as on a CPU
   std::map<int64_t, void*> user_data;   // by type id
   HandlerState* state = nullptr;
+};
+
+// The target of the fake's XLA_FFI_ExecutionContext pointers. The destructor
+// waits for the tasks.
+struct FakeContext : ContextValues {
+  explicit FakeContext(const ContextValues& values) : ContextValues(values) {}
+  ~FakeContext();
 
   std::mutex mutex;  // of what follows: a task may schedule another
   std::vector<std::thread> tasks;

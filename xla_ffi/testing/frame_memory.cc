@@ -22,7 +22,7 @@ void FillWith(const CallFrame::Buffer& buffer) {
   auto* const data = static_cast<T*>(buffer.data);
   const auto count = static_cast<int64_t>(BytesOf(buffer) / sizeof(T));
   for (int64_t i = 0; i < count; ++i) {
-    // Of integers what is an index of every dimension.
+    // Integers are small, as some are indices.
     const auto value = static_cast<int>(random() % 64);
     data[i] = std::is_same_v<T, bool> ? T(value % 2)
               : std::is_integral_v<T> ? T(value)

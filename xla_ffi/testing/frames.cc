@@ -6,14 +6,20 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "xla/ffi/api/c_api.h"
+#include "xla/ffi/api/ffi.h"
+#include "xla_ffi/core/checks.h"
+#include "xla_ffi/core/dtypes.h"
 
 namespace xla_ffi_kit::testing {
 namespace {
 
+namespace ffi = ::xla::ffi;
 using Dims = CallFrame::Dims;
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
@@ -38,15 +44,40 @@ int64_t CountOf(const Dims& dims) {
   return count;
 }
 
+// Sets each element to `value`, which is an integer or a float.
+template <typename Number>
+void Set(const XlaFfiKit_Attribute& attribute, Number value,
+         Attributes& attributes) {
+  using Types =
+      TypeList<bool, Float16, BFloat16, float, double, int8_t, int16_t, int32_t,
+               int64_t, uint8_t, uint16_t, uint32_t, uint64_t>;
+  const auto set = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using From = std::conditional_t<std::is_arithmetic_v<T>, Number, float>;
+    const T number = static_cast<T>(static_cast<From>(value));
+    if constexpr (std::is_same_v<T, bool>) {
+      attributes.Set(attribute.name, number);
+    } else if (attribute.type == XLA_FFI_AttrType_ARRAY) {
+      const size_t size =
+          attribute.size < 0 ? 2 : static_cast<size_t>(attribute.size);
+      attributes.Set(attribute.name, std::vector<T>(size, number));
+    } else {
+      attributes.Set(attribute.name, number);
+    }
+    return ffi::Error();
+  };
+  DispatchDtype(Types(), static_cast<ffi::DataType>(attribute.dtype), {}, set);
+}
+
 class Fitter {
  public:
   Fitter(const XlaFfiKit_Signature& signature, Choices& choices)
       : signature_(signature), choices_(choices) {
     for (size_t i = 0; i < signature.num_attributes; ++i) {
-      const XlaFfiKit_Attribute& says = signature.attributes[i];
-      if (says.axis_of < 0) continue;
+      const XlaFfiKit_Attribute& attribute = signature.attributes[i];
+      if (attribute.axis_of < 0) continue;
       has_axis_ = true;
-      least_length_ = std::max(least_length_, says.min);
+      least_length_ = std::max(least_length_, attribute.min);
     }
     ChooseArguments();
   }
@@ -65,7 +96,7 @@ class Fitter {
   size_t num_arguments() const {
     return signature_.num_operands + signature_.num_results;
   }
-  const XlaFfiKit_Argument& says(size_t i) const {
+  const XlaFfiKit_Argument& argument(size_t i) const {
     return signature_.arguments[i];
   }
   int64_t Least(size_t size) const;
@@ -82,7 +113,7 @@ class Fitter {
   Dims SizesOf(size_t i, size_t batch_axes) const;
   void ChooseAxes(size_t i, const Dims& dims);
   void AddAttribute(size_t i, CallFrame& frame);
-  void AddNumber(const XlaFfiKit_Attribute& says, CallFrame& frame);
+  void AddNumber(const XlaFfiKit_Attribute& attribute, CallFrame& frame);
 
   const XlaFfiKit_Signature& signature_;
   Choices& choices_;
@@ -99,12 +130,14 @@ void Fitter::ChooseArguments() {
   const auto repeated = static_cast<size_t>(1 + choices_.Below(4));
   int64_t left[] = {choices_.Below(4), choices_.Below(4)};
   for (size_t i = 0; i < num_arguments(); ++i) {
-    const int32_t with = says(i).given_with;
+    const int32_t with = argument(i).given_with;
     bool is_there = with == 0 || counts_[with] > 0;
-    if (is_there && says(i).is_optional != 0) {
+    if (is_there && argument(i).is_optional != 0) {
       is_there = left[i >= signature_.num_operands]-- > 0;
     }
-    counts_.push_back(!is_there ? 0 : says(i).is_repeated != 0 ? repeated : 1);
+    counts_.push_back(!is_there                      ? 0
+                      : argument(i).is_repeated != 0 ? repeated
+                                                     : 1);
   }
 }
 
@@ -125,8 +158,8 @@ int64_t Fitter::Most(size_t size) const {
 bool Fitter::TakesBatch() const {
   for (size_t i = 0; i < num_arguments(); ++i) {
     if (counts_[i] == 0) continue;
-    if (says(i).batch == XlaFfiKit_Batch_ALL) return true;
-    if (says(i).shape_form == XlaFfiKit_ShapeForm_ANY) return true;
+    if (argument(i).batch == XlaFfiKit_Batch_ALL) return true;
+    if (argument(i).shape_form == XlaFfiKit_ShapeForm_ANY) return true;
   }
   return false;
 }
@@ -247,7 +280,7 @@ const CallFrame::Buffer& BufferOfModel(CallFrame& frame, bool is_operand,
 }
 
 XLA_FFI_DataType Fitter::DtypeOf(size_t i, size_t number, CallFrame& frame) {
-  const XlaFfiKit_Argument& to = says(i);
+  const XlaFfiKit_Argument& to = argument(i);
   const int64_t choice = choices_.Byte();
   if (to.dtype_of >= 0) {
     const auto of = static_cast<size_t>(to.dtype_of);
@@ -263,7 +296,7 @@ XLA_FFI_DataType Fitter::DtypeOf(size_t i, size_t number, CallFrame& frame) {
 }
 
 Dims Fitter::SizesOf(size_t i, size_t batch_axes) const {
-  const XlaFfiKit_Argument& to = says(i);
+  const XlaFfiKit_Argument& to = argument(i);
   Dims dims;
   if (to.shape_form == XlaFfiKit_ShapeForm_ANY ||
       to.batch != XlaFfiKit_Batch_NONE) {
@@ -277,7 +310,7 @@ Dims Fitter::SizesOf(size_t i, size_t batch_axes) const {
 }
 
 Dims Fitter::DimsOf(size_t i, size_t number, CallFrame& frame) {
-  const XlaFfiKit_Argument& to = says(i);
+  const XlaFfiKit_Argument& to = argument(i);
   if (to.shape_form == XlaFfiKit_ShapeForm_SIZES ||
       to.shape_form == XlaFfiKit_ShapeForm_ANY) {
     size_t axes = batch_.size();
@@ -334,26 +367,123 @@ void Fitter::AddAttribute(size_t i, CallFrame& frame) {
   }
 }
 
-void Fitter::AddNumber(const XlaFfiKit_Attribute& says, CallFrame& frame) {
-  const bool is_bounded = says.min <= says.max;
-  const int64_t least = is_bounded ? says.min : 0;
-  const int64_t most = is_bounded ? says.max : 1;
+void Fitter::AddNumber(const XlaFfiKit_Attribute& attribute, CallFrame& frame) {
+  const bool is_bounded = attribute.min <= attribute.max;
+  const int64_t least = is_bounded ? attribute.min : 0;
+  const int64_t most = is_bounded ? attribute.max : 1;
   // Mostly one of the first numbers.
   const int64_t choice = choices_.Byte();
   int64_t number = most - least < 4 ? least + choice % (most - least + 1)
                    : least < 0      ? choice % 4
                                     : least + choice % 4;
   if (choice >= 240 && most < kMax) number = most;
-  if (says.other_dtype != 0 && choice % 2 > 0) {
-    frame.Attr(says.name, static_cast<float>(number));
-  } else if (IsFloat(says.dtype) && number < most) {
-    SetNumber(says, static_cast<double>(number) + 1.0 / 8, frame.attributes());
+  if (attribute.other_dtype != 0 && choice % 2 > 0) {
+    frame.Attr(attribute.name, static_cast<float>(number));
+  } else if (IsFloat(attribute.dtype) && number < most) {
+    SetNumber(attribute, static_cast<double>(number) + 1.0 / 8,
+              frame.attributes());
   } else {
-    SetNumber(says, number, frame.attributes());
+    SetNumber(attribute, number, frame.attributes());
   }
 }
 
 }  // namespace
+
+void SetNumber(const XlaFfiKit_Attribute& attribute, double value,
+               Attributes& attributes) {
+  Set(attribute, value, attributes);
+}
+void SetNumber(const XlaFfiKit_Attribute& attribute, int64_t value,
+               Attributes& attributes) {
+  Set(attribute, value, attributes);
+}
+
+const std::vector<XLA_FFI_DataType>& AllDtypes() {
+#define XLA_FFI_KIT_DTYPE(dtype, ...) XLA_FFI_DataType_##dtype,
+  static const auto& all = *new std::vector<XLA_FFI_DataType>{
+      XLA_FFI_KIT_DTYPES(XLA_FFI_KIT_DTYPE)  //
+      XLA_FFI_DataType_F8E4M3FN,             //
+      XLA_FFI_DataType_F8E4M3B11FNUZ,
+      XLA_FFI_DataType_F8E5M2FNUZ,
+      XLA_FFI_DataType_F8E4M3FNUZ,
+      XLA_FFI_DataType_TOKEN,
+      XLA_FFI_DataType_INVALID,
+  };
+#undef XLA_FFI_KIT_DTYPE
+  return all;
+}
+
+std::vector<bool> DescribedArguments(const XlaFfiKit_Signature& signature,
+                                     CallFrame& frame) {
+  if (signature.arguments[0].is_repeated != 0) return {true, true};
+  std::vector<bool> are_there;
+  const auto decide = [&](size_t end, size_t count) {
+    const size_t begin = are_there.size();
+    const auto may_be = [&](size_t i) {
+      const int32_t with = signature.arguments[i].given_with;
+      return with == 0 || are_there[with];
+    };
+    for (size_t i = begin; i < end; ++i) {
+      count -= signature.arguments[i].is_optional == 0 && may_be(i);
+    }
+    for (size_t i = begin; i < end; ++i) {
+      bool is_there = may_be(i);
+      if (is_there && signature.arguments[i].is_optional != 0) {
+        is_there = count > 0;
+        count -= is_there;
+      }
+      are_there.push_back(is_there);
+    }
+  };
+  // What is required of the operands may depend on the operands before.
+  decide(signature.num_operands, frame.args().size());
+  decide(signature.num_operands + signature.num_results, frame.rets().size());
+  return are_there;
+}
+
+std::string DescribedBuffer::Name() const {
+  return std::string(is_operand ? "operand " : "result ") + argument->name;
+}
+
+std::vector<DescribedBuffer> DescribedBuffers(
+    const XlaFfiKit_Signature& signature, CallFrame& frame) {
+  const size_t operands = frame.args().size(), results = frame.rets().size();
+  std::vector<DescribedBuffer> buffers;
+  if (signature.arguments[0].is_repeated != 0) {
+    for (size_t i = 0; i < operands; ++i) {
+      buffers.push_back({&signature.arguments[0], true, i});
+    }
+    for (size_t i = 0; i < results; ++i) {
+      const int model = static_cast<int>(i);
+      buffers.push_back({&signature.arguments[1], false, i, model, model});
+    }
+    return buffers;
+  }
+  const std::vector<bool> are_there = DescribedArguments(signature, frame);
+  std::vector<int> place_of(are_there.size(), -1);
+  for (size_t i = 0; i < are_there.size(); ++i) {
+    if (!are_there[i]) continue;
+    const XlaFfiKit_Argument& argument = signature.arguments[i];
+    place_of[i] = static_cast<int>(buffers.size());
+    const bool is_operand = i < signature.num_operands;
+    buffers.push_back(
+        {&argument, is_operand, buffers.size() - (is_operand ? 0 : operands),
+         argument.dtype_of < 0 ? -1 : place_of[argument.dtype_of],
+         argument.shape_of < 0 ? -1 : place_of[argument.shape_of]});
+  }
+  return buffers;
+}
+
+std::vector<bool> DescribedAttributes(const XlaFfiKit_Signature& signature,
+                                      CallFrame& frame) {
+  const std::vector<bool> there = DescribedArguments(signature, frame);
+  std::vector<bool> attributes;
+  for (size_t i = 0; i < signature.num_attributes; ++i) {
+    const int32_t unless = signature.attributes[i].unless_given;
+    attributes.push_back(unless == 0 || !there[unless]);
+  }
+  return attributes;
+}
 
 CallFrame Fit(const XlaFfiKit_Signature& signature, Choices& choices) {
   Fitter fitter(signature, choices);

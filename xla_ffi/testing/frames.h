@@ -8,7 +8,8 @@
 //     EXPECT_FALSE(mistake.frame.Run(handler).ok()) << mistake.what;
 //   }
 //
-// What no signature says, as that an index is in range, a HandlerHook knows.
+// A HandlerHook adds what a signature cannot say, such as that an index is in
+// range.
 
 #ifndef XLA_FFI_TESTING_FRAMES_H_
 #define XLA_FFI_TESTING_FRAMES_H_
@@ -17,22 +18,59 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/core/handler_signature.h"
-#include "xla_ffi/testing/attributes.h"
 #include "xla_ffi/testing/call_frame.h"
-#include "xla_ffi/testing/choices.h"
 
 namespace xla_ffi_kit::testing {
 
+// Where the tests' random numbers come from: a seed, or the bytes of a fuzzing
+// engine, and after those numbers that the bytes seed.
+class Choices {
+ public:
+  explicit Choices(uint32_t seed) : random_(seed) {}
+  Choices(const uint8_t* data, size_t size)
+      : random_(Sum(data, size)), next_(data), left_(size) {}
+
+  uint8_t Byte() {
+    if (left_ == 0) return static_cast<uint8_t>(random_() >> 8);
+    --left_;
+    return *next_++;
+  }
+
+  uint64_t Bytes8() {
+    uint64_t value = 0;
+    for (int i = 0; i < 8; ++i) value = value << 8 | Byte();
+    return value;
+  }
+
+  // 0 to n - 1.
+  int64_t Below(int64_t n) {
+    const uint64_t value = n <= 256 ? Byte() : Bytes8();
+    return static_cast<int64_t>(value % static_cast<uint64_t>(n));
+  }
+
+ private:
+  static uint32_t Sum(const uint8_t* data, size_t size) {  // FNV-1a
+    uint32_t sum = 2166136261;
+    for (size_t i = 0; i < size; ++i) sum = (sum ^ data[i]) * 16777619;
+    return sum;
+  }
+
+  std::minstd_rand random_;
+  const uint8_t* next_ = nullptr;
+  size_t left_ = 0;
+};
+
 // --- Good calls --------------------------------------------------------------
 
-// Calls that fit the signature. Their arrays have no memory yet.
-//
-// Of a few elements:
+// Each returns a call that fits the signature, whose arrays have no memory yet.
+
+// A call with arrays of a few elements.
 CallFrame Fit(const XlaFfiKit_Signature& signature, Choices& choices);
 
 // How a large array is divided into rows.
@@ -40,18 +78,20 @@ enum class Form { kOneRow, kThousandRows, kShortRows };
 inline constexpr Form kForms[] = {Form::kOneRow, Form::kThousandRows,
                                   Form::kShortRows};
 
-// Of up to `elements` in each array, and nearly as many in the largest:
+// A call with at most `elements` elements in each array, and nearly as many in
+// the largest one.
 CallFrame FitLarge(const XlaFfiKit_Signature& signature, Choices& choices,
                    int64_t elements, Form form);
 
-// Of arrays without elements, some of whose dimensions' products 64 bits do not
-// hold. An array may also have elements, few or more than there is memory for.
+// A call in which arrays have no elements, and some have dimensions whose
+// product 64 bits do not hold. An array may also have elements: a few, or more
+// than there is memory for.
 CallFrame FitEmpty(const XlaFfiKit_Signature& signature, Choices& choices);
 
 // A dimension: the product of two, modulo 2^64, is no zero.
 inline constexpr int64_t kHugeDim = (int64_t{1} << 40) + 1;
 
-// What no signature says of a handler.
+// What a signature cannot say of its handler.
 struct HandlerHook {
   // Makes a call that fits the signature one that the handler takes.
   std::function<void(CallFrame&, Choices&)> fit = nullptr;
@@ -65,13 +105,14 @@ struct HandlerHook {
 // By custom call target.
 using HandlerHooks = std::map<std::string, HandlerHook>;
 
-// What a package defines: the hooks of those of its handlers that need one.
+// Every package whose handlers are tested defines it: the hooks of those of its
+// handlers that need one.
 HandlerHooks GetHandlerHooks();
 
 // --- Calls beside what the signature says of them ----------------------------
 
 struct DescribedBuffer {
-  const XlaFfiKit_Argument* says;
+  const XlaFfiKit_Argument* argument;
   bool is_operand;
   size_t index;  // among the call's operands, or among its results
   // Places of the buffers that its dtype and shape follow from, or -1.
@@ -87,16 +128,17 @@ struct DescribedBuffer {
 std::vector<DescribedBuffer> DescribedBuffers(
     const XlaFfiKit_Signature& signature, CallFrame& frame);
 
-// Which of the signature's arguments, and of its attributes, such a call has.
+// For each argument of the signature, or each attribute, whether the call has
+// it.
 std::vector<bool> DescribedArguments(const XlaFfiKit_Signature& signature,
                                      CallFrame& frame);
 std::vector<bool> DescribedAttributes(const XlaFfiKit_Signature& signature,
                                       CallFrame& frame);
 
 // Sets an attribute of numbers, each element of an array, to this.
-void SetNumber(const XlaFfiKit_Attribute& says, double value,
+void SetNumber(const XlaFfiKit_Attribute& attribute, double value,
                Attributes& attributes);
-void SetNumber(const XlaFfiKit_Attribute& says, int64_t value,
+void SetNumber(const XlaFfiKit_Attribute& attribute, int64_t value,
                Attributes& attributes);
 
 // Every dtype that XLA has, those that handlers take first.

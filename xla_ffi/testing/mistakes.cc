@@ -38,12 +38,12 @@ class Collector {
         [](CallFrame& f) { f.Attr("no_such_attribute", int64_t{1}); });
     const std::vector<bool> there = DescribedAttributes(signature_, good_);
     for (size_t i = 0; i < there.size(); ++i) {
-      const XlaFfiKit_Attribute& says = signature_.attributes[i];
+      const XlaFfiKit_Attribute& attribute = signature_.attributes[i];
       if (there[i]) {
-        AddAttribute(says);
+        AddAttribute(attribute);
       } else {
-        Add(std::string(says.name) + ", which an argument replaces",
-            [&](CallFrame& f) { f.Attr(says.name, int64_t{1}); });
+        Add(std::string(attribute.name) + ", which an argument replaces",
+            [&](CallFrame& f) { f.Attr(attribute.name, int64_t{1}); });
       }
     }
     return std::move(all_);
@@ -65,10 +65,10 @@ class Collector {
   const Dims& DimsOf(size_t i) { return buffers_[i].In(good_).dims; }
   // How many of its axes come before those that the signature names.
   size_t BatchAxes(size_t i) {
-    return DimsOf(i).size() - buffers_[i].says->num_sizes;
+    return DimsOf(i).size() - buffers_[i].argument->num_sizes;
   }
   bool HasSizes(size_t i) const {
-    return buffers_[i].says->shape_form == XlaFfiKit_ShapeForm_SIZES;
+    return buffers_[i].argument->shape_form == XlaFfiKit_ShapeForm_SIZES;
   }
 
   void AddCounts();
@@ -76,9 +76,9 @@ class Collector {
   void AddShapes(size_t i);
   void AddRanks(size_t i);
   void AddBounds();
-  void AddAttribute(const XlaFfiKit_Attribute& says);
-  void AddNumbers(const XlaFfiKit_Attribute& says);
-  void AddAxes(const XlaFfiKit_Attribute& says);
+  void AddAttribute(const XlaFfiKit_Attribute& attribute);
+  void AddNumbers(const XlaFfiKit_Attribute& attribute);
+  void AddAxes(const XlaFfiKit_Attribute& attribute);
 
   bool IsModel(size_t i, size_t axis);
   bool IsModel(size_t i) { return IsModel(i, kNoAxis); }
@@ -108,10 +108,10 @@ void Collector::AddCounts() {
   size_t most = 0, least = 0;
   const std::vector<bool> there = DescribedArguments(signature_, good_);
   for (size_t i = signature_.num_operands; i < there.size(); ++i) {
-    const XlaFfiKit_Argument& says = signature_.arguments[i];
-    const bool may_be = says.given_with == 0 || there[says.given_with];
+    const XlaFfiKit_Argument& argument = signature_.arguments[i];
+    const bool may_be = argument.given_with == 0 || there[argument.given_with];
     most += may_be;
-    least += may_be && says.is_optional == 0;
+    least += may_be && argument.is_optional == 0;
   }
   if (results == 0) return;
   if (is_repeated || results == most) {
@@ -123,12 +123,12 @@ void Collector::AddCounts() {
 }
 
 void Collector::AddDtypes(const DescribedBuffer& buffer) {
-  const XlaFfiKit_Argument& says = *buffer.says;
+  const XlaFfiKit_Argument& argument = *buffer.argument;
   const XLA_FFI_DataType good = buffer.In(good_).dtype;
   for (const XLA_FFI_DataType dtype : AllDtypes()) {
-    const int32_t* const end = says.dtypes + says.num_dtypes;
-    const bool is_named =
-        says.num_dtypes == 0 || std::find(says.dtypes, end, dtype) != end;
+    const int32_t* const end = argument.dtypes + argument.num_dtypes;
+    const bool is_named = argument.num_dtypes == 0 ||
+                          std::find(argument.dtypes, end, dtype) != end;
     // Another dtype that is named may fit.
     if (dtype == good || (buffer.dtype_of < 0 && is_named)) continue;
     Add(buffer.Name() + ": dtype " + std::to_string(dtype),
@@ -139,7 +139,7 @@ void Collector::AddDtypes(const DescribedBuffer& buffer) {
 // The axis of its model that a shape lacks.
 size_t Collector::WithoutAxis(const DescribedBuffer& buffer,
                               CallFrame& frame) const {
-  const int32_t axis = buffer.says->without_axis;
+  const int32_t axis = buffer.argument->without_axis;
   if (axis < 0) return kNoAxis;
   return frame.attributes().Integer(signature_.attributes[axis].name);
 }
@@ -157,7 +157,7 @@ bool Collector::IsModel(size_t i, size_t axis) {
 bool Collector::IsBatchElsewhere(size_t i, size_t axis) {
   for (size_t j = 0; j < buffers_.size(); ++j) {
     if (j == i || !HasSizes(j)) continue;
-    const int32_t batch = buffers_[j].says->batch;
+    const int32_t batch = buffers_[j].argument->batch;
     if (batch == XlaFfiKit_Batch_ALL) return true;
     if (batch == XlaFfiKit_Batch_SHARED && BatchAxes(j) > axis) return true;
   }
@@ -168,8 +168,8 @@ bool Collector::IsBatchElsewhere(size_t i, size_t axis) {
 size_t Collector::Uses(int32_t size) const {
   size_t uses = 0;
   for (const DescribedBuffer& b : buffers_) {
-    const int32_t* const sizes = b.says->sizes;
-    uses += std::count(sizes, sizes + b.says->num_sizes, size);
+    const int32_t* const sizes = b.argument->sizes;
+    uses += std::count(sizes, sizes + b.argument->num_sizes, size);
   }
   return uses;
 }
@@ -177,13 +177,13 @@ size_t Collector::Uses(int32_t size) const {
 // Whether the axis cannot have another length.
 bool Collector::IsBound(size_t i, size_t axis) {
   if (!HasSizes(i)) return buffers_[i].shape_of >= 0 || IsModel(i, axis);
-  const XlaFfiKit_Argument& says = *buffers_[i].says;
+  const XlaFfiKit_Argument& argument = *buffers_[i].argument;
   if (IsModel(i, axis) ||
-      (axis < BatchAxes(i) && says.batch == XlaFfiKit_Batch_SHARED)) {
+      (axis < BatchAxes(i) && argument.batch == XlaFfiKit_Batch_SHARED)) {
     return true;
   }
   if (axis < BatchAxes(i)) return IsBatchElsewhere(i, axis);
-  const int32_t number = says.sizes[axis - BatchAxes(i)];
+  const int32_t number = argument.sizes[axis - BatchAxes(i)];
   const XlaFfiKit_Size& size = signature_.sizes[number];
   return size.name_size == 0 || size.attribute >= 0 || Uses(number) > 1;
 }
@@ -203,24 +203,24 @@ void Collector::AddShapes(size_t i) {
 }
 
 void Collector::AddRanks(size_t i) {
-  const XlaFfiKit_Argument& says = *buffers_[i].says;
+  const XlaFfiKit_Argument& argument = *buffers_[i].argument;
   const size_t rank = DimsOf(i).size();
   const auto more = [](Dims& dims) { dims.insert(dims.begin(), 1); };
   const auto fewer = [](Dims& dims) { dims.erase(dims.begin()); };
   bool is_bound = buffers_[i].shape_of >= 0 || IsModel(i);
   if (HasSizes(i)) {
-    is_bound |= says.batch == XlaFfiKit_Batch_NONE;
-    is_bound |= says.batch == XlaFfiKit_Batch_ALL &&
+    is_bound |= argument.batch == XlaFfiKit_Batch_NONE;
+    is_bound |= argument.batch == XlaFfiKit_Batch_ALL &&
                 IsBatchElsewhere(i, std::numeric_limits<size_t>::max() - 1);
-    if (says.num_sizes > 0) {
+    if (argument.num_sizes > 0) {
       AddDims(i, "too few axes",
-              [&](Dims& d) { d.resize(says.num_sizes - 1); });
+              [&](Dims& d) { d.resize(argument.num_sizes - 1); });
     }
   }
-  if (says.batch == XlaFfiKit_Batch_SHARED) {
+  if (argument.batch == XlaFfiKit_Batch_SHARED) {
     size_t most = 0;
     for (size_t j = 0; j < buffers_.size(); ++j) {
-      const bool has_batch = buffers_[j].says->batch == XlaFfiKit_Batch_ALL;
+      const bool has_batch = buffers_[j].argument->batch == XlaFfiKit_Batch_ALL;
       if (has_batch) most = std::max(most, BatchAxes(j));
     }
     AddDims(i, "more axes than rows have",
@@ -234,9 +234,9 @@ void Collector::AddRanks(size_t i) {
 // Gives every axis of this size that length, and shapes that follow theirs.
 void Collector::SetSize(int32_t size, int64_t value, CallFrame& frame) {
   for (size_t i = 0; i < buffers_.size(); ++i) {
-    const XlaFfiKit_Argument& says = *buffers_[i].says;
-    for (size_t j = 0; j < says.num_sizes; ++j) {
-      if (says.sizes[j] != size) continue;
+    const XlaFfiKit_Argument& argument = *buffers_[i].argument;
+    for (size_t j = 0; j < argument.num_sizes; ++j) {
+      if (argument.sizes[j] != size) continue;
       buffers_[i].In(frame).dims[BatchAxes(i) + j] = value;
     }
   }
@@ -280,8 +280,8 @@ void Collector::AddBounds() {
   }
 }
 
-void Collector::AddAttribute(const XlaFfiKit_Attribute& says) {
-  const std::string name = says.name;
+void Collector::AddAttribute(const XlaFfiKit_Attribute& attribute) {
+  const std::string name = attribute.name;
   const auto add = [&](const std::string& what, const auto& value) {
     Add(name + " " + what, [&](CallFrame& f) { f.Attr(name, value); });
   };
@@ -291,85 +291,87 @@ void Collector::AddAttribute(const XlaFfiKit_Attribute& says) {
     f.Attr(name + "_", int64_t{1});
   });
   add("a dictionary", Attributes());
-  const bool is_u8 = says.dtype == XLA_FFI_DataType_U8;
-  XlaFfiKit_Attribute other = says;
-  other.size = says.size < 0 ? 2 : says.size;
+  const bool is_u8 = attribute.dtype == XLA_FFI_DataType_U8;
+  XlaFfiKit_Attribute other = attribute;
+  other.size = attribute.size < 0 ? 2 : attribute.size;
   other.dtype = is_u8 ? XLA_FFI_DataType_U16 : XLA_FFI_DataType_U8;
   for (const auto type : {XLA_FFI_AttrType_SCALAR, XLA_FFI_AttrType_ARRAY}) {
     other.type = type;
     Add(name + " of another dtype",
         [&](CallFrame& f) { SetNumber(other, int64_t{1}, f.attributes()); });
   }
-  if (says.type == XLA_FFI_AttrType_STRING) {
-    if (says.num_words > 0) add("of no such word", "no such word");
+  if (attribute.type == XLA_FFI_AttrType_STRING) {
+    if (attribute.num_words > 0) add("of no such word", "no such word");
     return;
   }
   add("a string", "1");
-  other.dtype =
-      says.dtype == XLA_FFI_DataType_PRED ? XLA_FFI_DataType_S64 : says.dtype;
-  other.type = says.type == XLA_FFI_AttrType_ARRAY ? XLA_FFI_AttrType_SCALAR
-                                                   : XLA_FFI_AttrType_ARRAY;
+  other.dtype = attribute.dtype == XLA_FFI_DataType_PRED ? XLA_FFI_DataType_S64
+                                                         : attribute.dtype;
+  other.type = attribute.type == XLA_FFI_AttrType_ARRAY
+                   ? XLA_FFI_AttrType_SCALAR
+                   : XLA_FFI_AttrType_ARRAY;
   Add(name + " an array, or none",
       [&](CallFrame& f) { SetNumber(other, int64_t{1}, f.attributes()); });
-  if (says.axis_of < 0) {
-    AddNumbers(says);
+  if (attribute.axis_of < 0) {
+    AddNumbers(attribute);
   } else {
-    AddAxes(says);
+    AddAxes(attribute);
   }
 }
 
 // Numbers out of their bounds.
-void Collector::AddNumbers(const XlaFfiKit_Attribute& says) {
-  const std::string name = says.name;
-  const bool is_array = says.type == XLA_FFI_AttrType_ARRAY;
-  const bool is_bounded = says.min <= says.max;
-  XlaFfiKit_Attribute not_empty = says;
-  not_empty.size = std::max<int64_t>(says.size, 1);
+void Collector::AddNumbers(const XlaFfiKit_Attribute& attribute) {
+  const std::string name = attribute.name;
+  const bool is_array = attribute.type == XLA_FFI_AttrType_ARRAY;
+  const bool is_bounded = attribute.min <= attribute.max;
+  XlaFfiKit_Attribute not_empty = attribute;
+  not_empty.size = std::max<int64_t>(attribute.size, 1);
   const auto add = [&](auto value) {
     Add(name + " of " + std::to_string(value),
         [&](CallFrame& f) { SetNumber(not_empty, value, f.attributes()); });
   };
-  const bool is_unsigned =
-      says.dtype >= XLA_FFI_DataType_U8 && says.dtype <= XLA_FFI_DataType_U64;
-  if (is_bounded && says.min > (is_unsigned ? 0 : kMin)) add(says.min - 1);
-  if (is_bounded && says.max < kMax) add(says.max + 1);
-  const bool is_float =
-      says.dtype == XLA_FFI_DataType_F64 || says.dtype == XLA_FFI_DataType_F32;
+  const bool is_unsigned = attribute.dtype >= XLA_FFI_DataType_U8 &&
+                           attribute.dtype <= XLA_FFI_DataType_U64;
+  if (is_bounded && attribute.min > (is_unsigned ? 0 : kMin))
+    add(attribute.min - 1);
+  if (is_bounded && attribute.max < kMax) add(attribute.max + 1);
+  const bool is_float = attribute.dtype == XLA_FFI_DataType_F64 ||
+                        attribute.dtype == XLA_FFI_DataType_F32;
   if (is_bounded && is_float) {
     add(std::numeric_limits<double>::infinity());
     add(std::numeric_limits<double>::quiet_NaN());
   }
-  if (!is_array || says.size < 0) return;
-  for (const int64_t size : {says.size - 1, says.size + 1}) {
-    XlaFfiKit_Attribute other = says;
+  if (!is_array || attribute.size < 0) return;
+  for (const int64_t size : {attribute.size - 1, attribute.size + 1}) {
+    XlaFfiKit_Attribute other = attribute;
     other.size = std::max<int64_t>(size, 0);
-    if (other.size == says.size) continue;
+    if (other.size == attribute.size) continue;
     Add(name + " of " + std::to_string(size) + " elements", [&](CallFrame& f) {
-      SetNumber(other, std::max<int64_t>(is_bounded ? says.min : 1, 1),
+      SetNumber(other, std::max<int64_t>(is_bounded ? attribute.min : 1, 1),
                 f.attributes());
     });
   }
 }
 
 // Axes that there are not, and axes of a length that they may not have.
-void Collector::AddAxes(const XlaFfiKit_Attribute& says) {
+void Collector::AddAxes(const XlaFfiKit_Attribute& attribute) {
   const auto of = std::find_if(
       buffers_.begin(), buffers_.end(), [&](const DescribedBuffer& b) {
-        return b.says == &signature_.arguments[says.axis_of];
+        return b.argument == &signature_.arguments[attribute.axis_of];
       });
   if (of == buffers_.end()) return;
   const auto rank = static_cast<int64_t>(of->In(good_).dims.size());
   for (const int64_t axis : {int64_t{-1}, rank}) {
-    Add(says.name + std::string(" of ") + std::to_string(axis),
-        [&](CallFrame& f) { f.Attr(says.name, axis); });
+    Add(attribute.name + std::string(" of ") + std::to_string(axis),
+        [&](CallFrame& f) { f.Attr(attribute.name, axis); });
   }
   std::vector<int64_t> lengths;
-  if (says.min > 0) lengths.push_back(says.min - 1);
-  if (says.max < kMax) lengths.push_back(says.max + 1);
+  if (attribute.min > 0) lengths.push_back(attribute.min - 1);
+  if (attribute.max < kMax) lengths.push_back(attribute.max + 1);
   for (const int64_t length : lengths) {
-    Add(says.name + std::string(", an axis of ") + std::to_string(length),
+    Add(attribute.name + std::string(", an axis of ") + std::to_string(length),
         [&](CallFrame& f) {
-          of->In(f).dims[f.attributes().Integer(says.name)] = length;
+          of->In(f).dims[f.attributes().Integer(attribute.name)] = length;
           Follow(f);
         });
   }

@@ -18,8 +18,6 @@
 #define HWY_TARGET_INCLUDE "accelerate/kernels/argmax/argmax.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // Must come after foreach_target.h.
-#include "accelerate/kernels/argmax/argmax_lanes-inl.h"
-#include "accelerate/kernels/argmax/argmax_short_lines-inl.h"
 #include "hwy/highway.h"
 
 #ifndef ACCELERATE_KERNELS_ARGMAX_ONCE
@@ -60,6 +58,111 @@ void Store(const Job& p, int64_t at, const int32_t* args, int64_t count) {
 HWY_BEFORE_NAMESPACE();
 namespace xla_ffi_accelerate::argmax {
 namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Elements of any type as lanes whose order is that of argmax.
+
+// Integers, f32 and f64, compared as they are.
+template <typename T>
+struct PlainLanes {
+  using Element = T;
+  using Lane = T;
+  static constexpr bool kHasNan = std::is_floating_point_v<T>;
+
+  Lane Get(T x) const { return x; }
+  template <class D>
+  HWY_INLINE hn::Vec<D> Load(D d, const T* x) const {
+    return hn::LoadU(d, x);
+  }
+};
+
+// f16 and bf16, as integers in the same order; equal for equal elements. A NaN
+// is beyond every other: the first one wins like any first winner.
+struct HalfLanes {
+  using Element = int16_t;
+  using Lane = int16_t;
+  static constexpr bool kHasNan = false;
+
+  int16_t infinity;      // its bits
+  int16_t min_non_zero;  // bits of the smallest number that is not equal to 0.0
+  int16_t nan_code;      // beyond every other
+
+  Lane Get(int16_t bits) const {
+    const int16_t magnitude = bits & 0x7fff;
+    if (magnitude > infinity) return nan_code;
+    if (magnitude < min_non_zero) return 0;
+    return bits < 0 ? static_cast<int16_t>(-magnitude) : magnitude;
+  }
+  template <class D>
+  HWY_INLINE hn::Vec<D> Load(D d, const int16_t* x) const {
+    const auto bits = hn::LoadU(d, x);
+    const auto magnitude = hn::And(bits, hn::Set(d, int16_t{0x7fff}));
+    const auto code = hn::IfThenElse(hn::Lt(bits, hn::Zero(d)),
+                                     hn::Neg(magnitude), magnitude);
+    const auto is_zero = hn::Lt(magnitude, hn::Set(d, min_non_zero));
+    const auto is_nan = hn::Gt(magnitude, hn::Set(d, infinity));
+    return hn::IfThenElse(is_nan, hn::Set(d, nan_code),
+                          hn::IfThenZeroElse(is_zero, code));
+  }
+};
+
+// Lines so short that all of a line's comparisons fit into 64 bits: a call for
+// each line, or a branch that depends on its elements, would take longer than
+// the line.
+inline constexpr int64_t kMinShortLine = 16, kMaxShortLine = 64;
+
+// Bit i is lane i of `mask`.
+template <class D>
+HWY_INLINE uint64_t BitsOf(D d, hn::Mask<D> mask) {
+  uint8_t bytes[8] = {};
+  hn::StoreMaskBits(d, mask, bytes);
+  uint64_t bits = 0;
+  std::memcpy(&bits, bytes, (hn::MaxLanes(D()) + 7) / 8);
+  return bits;
+}
+
+// The index in x[0, n), n at least a vector of D, of the first that wins.
+template <bool kMin, class D, class Lanes>
+HWY_INLINE int64_t ArgOfShortLine(D d, const Lanes& lanes,
+                                  const typename Lanes::Element* x, int64_t n) {
+  constexpr auto kStep = static_cast<int64_t>(hn::MaxLanes(D()));
+  auto best = lanes.Load(d, x + n - kStep);
+  for (int64_t i = 0; i + kStep < n; i += kStep) {
+    const auto v = lanes.Load(d, x + i);
+    best = kMin ? hn::Min(best, v) : hn::Max(best, v);
+  }
+  const auto wanted = kMin ? hn::MinOfLanes(d, best) : hn::MaxOfLanes(d, best);
+  uint64_t is_wanted = 0, is_nan = 0;
+  const auto note = [&](int64_t i) HWY_ATTR {
+    const auto v = lanes.Load(d, x + i);
+    is_wanted |= BitsOf(d, hn::Eq(v, wanted)) << i;
+    if constexpr (Lanes::kHasNan) is_nan |= BitsOf(d, hn::IsNaN(v)) << i;
+  };
+  for (int64_t i = 0; i + kStep < n; i += kStep) note(i);
+  note(n - kStep);  // overlaps: the same bits once more
+  return static_cast<int64_t>(
+      hwy::Num0BitsBelowLS1Bit_Nonzero64(is_nan != 0 ? is_nan : is_wanted));
+}
+
+// Handles `count` lines, one after the other. The vectors have at most kLanes
+// lanes, or more if the target has more and a line fills them.
+template <bool kMin, size_t kLanes = kMinShortLine, class Lanes>
+void ArgOfShortLines(const Lanes& lanes, const typename Lanes::Element* x,
+                     int64_t n, int64_t count, int32_t* args) {
+  using T = typename Lanes::Lane;
+  constexpr size_t kNext = 2 * kLanes;
+  if constexpr (kNext <= hn::MaxLanes(hn::ScalableTag<T>())) {
+    if (n >= static_cast<int64_t>(kNext)) {
+      return ArgOfShortLines<kMin, kNext>(lanes, x, n, count, args);
+    }
+  }
+  const hn::CappedTag<T, kLanes> d;
+  for (int64_t i = 0; i < count; ++i) {
+    args[i] =
+        static_cast<int32_t>(ArgOfShortLine<kMin>(d, lanes, x + i * n, n));
+  }
+}
 
 // Whether `a` wins over `b`, which comes before it. A NaN `a` is not before any
 // number: no comparison of its own.

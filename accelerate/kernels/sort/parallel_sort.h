@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "accelerate/core/vector_sort.h"
-#include "accelerate/kernels/sort/vector_split.h"
+#include "accelerate/kernels/sort/vector_keys.h"
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/parallel_for.h"

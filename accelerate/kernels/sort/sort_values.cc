@@ -11,7 +11,7 @@
 #include "accelerate/core/vector_sort.h"
 #include "accelerate/kernels/sort/parallel_sort.h"
 #include "accelerate/kernels/sort/sort.h"
-#include "accelerate/kernels/sort/vector_codes.h"
+#include "accelerate/kernels/sort/vector_keys.h"
 #include "xla_ffi/core/executor.h"
 #include "xla_ffi/core/host_scratch.h"
 #include "xla_ffi/core/lines.h"

@@ -22,7 +22,8 @@ from pathlib import Path
 
 import hypothesis
 import jax
-from fuzz_build import OPERATIONS, programs
+from fuzz_build import programs
+from fuzz_operations import OPERATIONS
 from fuzz_program import Program
 from fuzz_run import Counter, rule_name, rules, run
 from hypothesis import HealthCheck

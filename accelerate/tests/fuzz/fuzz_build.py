@@ -1,36 +1,14 @@
 """Draws a program: its operations, its modes and what wraps it."""
 
-from collections.abc import Callable
-
 import fuzz_judge
 import fuzz_values
 import jax
 import jax.numpy as jnp
 import numpy as np
-import ops_close
-import ops_products
-import ops_random
-import ops_rows
-import ops_windows
+from fuzz_operations import CHAINED, OPERATIONS, REAL, after, argsort, plain
 from fuzz_program import Builder, Draw, Program
 from hypothesis import strategies as st
 
-# Name of accelerate -> writes an operation that it is to replace.
-OPERATIONS: dict[str, Callable[[Builder], None]] = {
-    "argmax": ops_rows.argmax,
-    "argmin": ops_rows.argmin,
-    "conv_general_dilated": ops_windows.exact,
-    "cumsum": ops_rows.cumsum,
-    "dot_general": ops_products.dot_general,
-    "linalg": ops_close.linalg,
-    "loops": ops_products.loops,
-    "random": ops_random.random,
-    "select_and_scatter_add": ops_windows.pooling,
-    "sort": ops_rows.sort,
-    "top_k": ops_rows.top_k,
-    # One more of "sort".
-    "argsort": ops_rows.argsort,
-}
 # Wrappers, the simplest first; those of loops make what is written out.
 _ANY = ((), ("vmap",), (), ("vmap", "vmap"))
 _LOOPS = (("scan",), ("vmap", "scan"), ("scan", "vmap"), ("scan",))
@@ -74,9 +52,9 @@ def programs(draw: st.DrawFn, name: str) -> Program:
 def _write(b: Builder, name: str, count: int) -> None:
     """The name's operation, before or after others that have rules."""
     main = OPERATIONS[name]
-    if main in (*ops_rows.CHAINED, ops_rows.argsort):
+    if main in (*CHAINED, argsort):
         if count > 2 and b.draw.below(2):
-            b.draw.one_of(ops_rows.CHAINED)(b)
+            b.draw.one_of(CHAINED)(b)
             _one(b)
     main(b)
     # A handler in a loop keeps XLA from making it one function, and XLA then
@@ -88,15 +66,15 @@ def _write(b: Builder, name: str, count: int) -> None:
     if name in _HAVE_NEIGHBORS and b.draw.rarely(3):
         _one(b)
         if b.aval.shape:
-            ops_rows.after(b)
+            after(b)
     for _ in range(count - 1):
         _one(b)
         if b.draw.below(2) and not jnp.issubdtype(
             b.aval.dtype, jnp.complexfloating
         ):
-            ops_rows.plain(b)
-        elif str(b.aval.dtype) in ops_rows.REAL and b.aval.shape:
-            b.draw.one_of(ops_rows.CHAINED)(b)
+            plain(b)
+        elif str(b.aval.dtype) in REAL and b.aval.shape:
+            b.draw.one_of(CHAINED)(b)
 
 
 def _one(b: Builder) -> None:

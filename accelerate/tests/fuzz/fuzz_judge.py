@@ -4,10 +4,10 @@ docs/numerics.md states the bounds. Each judge returns a sentence that says what
 differs, or None.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import fuzz_bounds
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +16,8 @@ from fuzz_program import Program
 Leaves: TypeAlias = Sequence[np.ndarray]
 # JAX's own code of the program, for other arguments.
 Plain: TypeAlias = Callable[..., Leaves]
-
+# For each result, what to compare it with, and how far it may be from that.
+Bounds: TypeAlias = tuple[Leaves, Sequence[object]]
 
 # "nans": all NaNs are equal. "flushed": subnormal numbers are zeros, too.
 BY_BITS = ("bits", "nans", "flushed")
@@ -82,6 +83,89 @@ def _flushed(leaves: Leaves, arguments: Leaves) -> Leaves:
     return [flushed(x) for x in leaves]
 
 
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """What a program has returned.
+
+    Attributes:
+      program: that has run.
+      got: the package's results.
+      want: JAX's own.
+      arguments: of the program.
+      plain: runs JAX's own code for other arguments.
+    """
+
+    program: Program
+    got: Leaves
+    want: Leaves
+    arguments: Leaves
+    plain: Plain
+
+
+# Times the bound of one operation: a derivative consists of several, and uses
+# their results.
+_DERIVATIVE = 32
+
+
+def _eps(x: np.ndarray) -> float:
+    return (
+        float(jax.numpy.finfo(x.dtype).eps) if x.dtype.kind not in "iub" else 0
+    )
+
+
+def _is_derivative(program: Program) -> bool:
+    return any("jax.grad" in w for w in program.wrappers)
+
+
+def linear(run: Run) -> Bounds:
+    """2 n eps times the sum of the products' magnitudes.
+
+    The program itself, of ones and of the arguments' magnitudes, says how many
+    products a result has, and that sum.
+    """
+    counts = run.plain(*(np.ones_like(x) for x in run.arguments))
+    sizes = run.plain(*(np.abs(x) for x in run.arguments))
+    return run.want, [
+        2 * np.maximum(n, 1) * _eps(w) * s + np.finfo(w.dtype).tiny
+        for n, w, s in zip(counts, run.want, sizes, strict=True)
+    ]
+
+
+def solved(run: Run) -> Bounds:
+    """8 n eps times the matrix's condition, of the largest result or of one.
+
+    Of a matrix that is singular, only what is not finite has to agree.
+    """
+    matrices = [
+        x
+        for x, a in zip(run.arguments, run.program.arrays, strict=True)
+        if a.kinds[0] not in ("small", "normal")
+    ]
+    (a,) = matrices
+    condition = np.linalg.cond(a.astype(np.float64)) if a.size else np.ones(())
+    condition = condition[..., None, None]
+    bounds: list[object] = []
+    wants: list[np.ndarray] = []
+    for g, w in zip(run.got, run.want, strict=True):
+        ok = np.isfinite(g)
+        rank = w.ndim - run.program.batch
+        axes = tuple(range(run.program.batch, w.ndim))
+        size = np.where(np.isfinite(w), np.abs(w), 0)
+        size = size.max(axes, keepdims=True, initial=1)
+        each = condition.reshape((*condition.shape[:-2], *(1,) * rank))
+        times = each * (
+            each * _DERIVATIVE if _is_derivative(run.program) else 1
+        )
+        bound = 8 * a.shape[-1] * _eps(w) * times * size
+        is_singular = each > 1e3
+        wants.append(np.where(is_singular & (np.isfinite(w) == ok), g, w))
+        bounds.append(bound)
+    return wants, bounds
+
+
+_BOUNDS = {"linear": linear, "solved": solved}
+
+
 def judge(
     program: Program,
     name: str,
@@ -94,7 +178,7 @@ def judge(
 
     Args:
       program: that has run.
-      name: one of BY_BITS or the name of a function of `fuzz_bounds`.
+      name: one of BY_BITS or of _BOUNDS.
       got: the package's results.
       want: JAX's own.
       arguments: of the program.
@@ -110,10 +194,9 @@ def judge(
                 f"result {i}: expected {w.dtype}{w.shape}, got "
                 f"{g.dtype}{g.shape}"
             )
-    find = getattr(fuzz_bounds, name)
     with np.errstate(all="ignore"):
-        run = fuzz_bounds.Run(program, got, want, arguments, plain)
-        wants, bounds = find(run)
+        run = Run(program, got, want, arguments, plain)
+        wants, bounds = _BOUNDS[name](run)
         for i, (g, w, bound) in enumerate(zip(got, wants, bounds, strict=True)):
             found = within(g, w, bound)
             if found:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import jaxlib
 import numpy as np
-from fuzz_build import OPERATIONS
+from fuzz_operations import OPERATIONS
 from fuzz_program import ROUNDS, Program
 
 import xla_ffi_accelerate

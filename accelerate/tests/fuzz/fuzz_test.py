@@ -9,7 +9,8 @@ import fuzz_run
 import hypothesis
 import jax
 import pytest
-from fuzz_build import OPERATIONS, programs
+from fuzz_build import programs
+from fuzz_operations import OPERATIONS
 from fuzz_program import Array, Program
 
 from xla_ffi_accelerate import registry

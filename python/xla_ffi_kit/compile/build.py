@@ -64,6 +64,8 @@ def build_library(
       The library, for `FfiOp(libraries=...)`.
 
     Raises:
+      TypeError, ValueError: `platform` is no platform, or an argument that is
+        a sequence is none.
       BuildError: a source does not compile, a symbol is not defined, a name
         cannot stand in C++, the output cannot be written, or there is no
         compiler (NoCompilerError).
@@ -80,9 +82,11 @@ def build_library(
             f"build_library: argument platform: expected "
             f"{', '.join(_PLATFORMS)}, got {platform!r}"
         )
-    for what, given in (("handlers", handlers), ("sources", sources)):
-        if not given:
-            raise BuildError(f"{name}: {what}: expected at least one, got none")
+    for argument, value in (("handlers", handlers), ("sources", sources)):
+        if not value:
+            raise BuildError(
+                f"{name}: {argument}: expected at least one, got none"
+            )
     for source in sources:
         if not os.path.exists(source):
             raise BuildError(f"{name}: sources: there is no file {source}")
@@ -108,38 +112,38 @@ def build_library(
         f"{name}: handlers", {k: v.values() for k, v in stages.items()}
     )
     _check_output(name, output)
-    found = compiler.find()
-    compiler_flags.check(name, flags, found.command)
+    host = compiler.find()
+    compiler_flags.check(name, flags, host.command)
     cuda = None
     if any(map(nvcc.is_cuda, sources)):
         _check_capabilities(name, compute_capabilities)
-        cuda = compiler.Cuda(nvcc.find(), tuple(compute_capabilities))
+        cuda = nvcc.find(compute_capabilities)
     symbols = [s for row in stages.values() for s in row.values()]
     symbols += [
         f"{symbol}_{part}"
         for symbol in types.values()
         for part in ("type_id", "type_info")
     ]
-    with _written(name, output):
+    with _writing(name, output):
         output.parent.mkdir(parents=True, exist_ok=True)
         temporary = tempfile.TemporaryDirectory(dir=output.parent)
     with temporary as work:
         table = pathlib.Path(work, "table.cc")
-        text = _table(name, stages, types, _PLATFORMS[platform])
+        text = _table_source(name, stages, types, _PLATFORMS[platform])
         table.write_text(text, encoding="utf-8")
         library = pathlib.Path(work, output.name)
-        with _names_what_is_not_defined(name, stages):
+        with _naming_handlers(name, stages):
             compiler.compile_library(
                 name,
-                found,
+                host,
                 [*(pathlib.Path(s).absolute() for s in sources), table],
                 [*symbols, "XlaFfiKit_*"],
                 library,
                 flags,
                 cuda,
             )
-        with _written(name, output):
-            # A process that has the old one loaded keeps it.
+        with _writing(name, output):
+            # A process that has the old library loaded keeps its file.
             os.replace(library, output)
     return HandlerLibrary(output)
 
@@ -154,7 +158,7 @@ def _check_output(name: str, output: pathlib.Path) -> None:
         return
     begin = b"none"
     if output.is_file():
-        with _written(name, output), open(output, "rb") as file:
+        with _writing(name, output), open(output, "rb") as file:
             begin = file.read(18)
     # An ELF header with the type of shared libraries, or an empty file.
     if begin and (begin[:4], begin[16:]) != (b"\x7fELF", b"\3\0"):
@@ -165,7 +169,7 @@ def _check_output(name: str, output: pathlib.Path) -> None:
 
 
 @contextlib.contextmanager
-def _written(name: str, output: pathlib.Path) -> Iterator[None]:
+def _writing(name: str, output: pathlib.Path) -> Iterator[None]:
     """Raises `BuildError` if the output cannot be written."""
     try:
         yield
@@ -177,10 +181,13 @@ def _written(name: str, output: pathlib.Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _names_what_is_not_defined(
+def _naming_handlers(
     name: str, stages: Mapping[str, Mapping[str, str]]
 ) -> Iterator[None]:
-    """Says it of a handler as the Bazel rule does; of all else the linker."""
+    """Says which handler's symbol is not defined, as the Bazel rule does.
+
+    The linker's own words name the symbol alone, and stay for all others.
+    """
     try:
         yield
     except BuildError as error:
@@ -221,15 +228,16 @@ def _check_names(where: str, symbols: Mapping[str, Iterable[str]]) -> None:
                 )
 
 
-def _check_capabilities(name: str, given: Sequence[str]) -> None:
-    if not given or not all(re.fullmatch(r"\d+[af]?", c) for c in given):
+def _check_capabilities(name: str, capabilities: Sequence[str]) -> None:
+    known_form = all(re.fullmatch(r"\d+[af]?", c) for c in capabilities)
+    if not capabilities or not known_form:
         raise BuildError(
             f"{name}: compute_capabilities: expected some such as "
-            f"{', '.join(nvcc.COMPUTE_CAPABILITIES)}, got {list(given)}"
+            f"{', '.join(nvcc.COMPUTE_CAPABILITIES)}, got {list(capabilities)}"
         )
 
 
-def _table(
+def _table_source(
     name: str,
     stages: Mapping[str, Mapping[str, str]],
     types: Mapping[str, str],
@@ -241,7 +249,7 @@ def _table(
         '#include "xla_ffi/core/define_table.h"',
         'extern "C" {',
         *(f"XLA_FFI_Error* {s}(XLA_FFI_CallFrame*);" for s in symbols),
-        # Only a handler that says what it takes has one.
+        # A handler in plain FFI has no signature, so the symbol is weak.
         *(
             f"extern const XlaFfiKit_Signature {row['execute']}_signature "
             "__attribute__((weak));"

@@ -152,10 +152,9 @@ def _compile(
         files = {path: _digest(path, unless_after=begin) for path in read}
         version = (_digest(library) or "")[:16]
         # A file's name has room for 255 bytes.
-        stem = os.fsencode(name.replace(os.sep, "_"))[:_NAME_BYTES].decode(
-            errors="ignore"
-        )
-        file = f"{stem}-{version}{suffix}"
+        plain = os.fsencode(name.replace(os.sep, "_"))
+        short = plain[:_NAME_BYTES].decode(errors="ignore")
+        file = f"{short}-{version}{suffix}"
         files[file] = _digest(library)
         os.rename(library, new / file)
         about = {"name": name, "file": file, "files": files}

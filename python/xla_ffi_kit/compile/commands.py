@@ -84,9 +84,10 @@ def build(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _pairs(given: Sequence[str]) -> list[tuple[str, str]]:
+def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
+    """`NAME=SYMBOL` of each option."""
     pairs: list[tuple[str, str]] = []
-    for text in given:
+    for text in options:
         name, _, value = text.rpartition("=")
         if not (name and value):
             raise BuildError(f"expected NAME=SYMBOL, got {text!r}")
@@ -97,6 +98,7 @@ def _pairs(given: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _symbols(target: str, text: str) -> str | dict[str, str]:
+    """The symbol of a handler, or that of each stage that it has."""
     if ":" not in text:
         return text
     symbols: dict[str, str] = {}

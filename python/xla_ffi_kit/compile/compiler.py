@@ -5,52 +5,19 @@ from __future__ import annotations
 import dataclasses
 import importlib.metadata
 import importlib.util
-import itertools
 import os
 import pathlib
-import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 
 from xla_ffi_kit.compile import flags as compiler_flags
-from xla_ffi_kit.compile import headers, nvcc
+from xla_ffi_kit.compile import headers, messages, nvcc
 from xla_ffi_kit.errors import BuildError, NoCompilerError
 
-_ASSERTED = re.compile(
-    r".*xla_ffi/strings/.*static assertion failed"
-    r"(?: due to requirement '.*')?: "
-    r"\"?([^\"\n]*)"
-)
-# What gcc has of the places that need a template or a function.
-_NEEDED = re.compile(r": +(required from|in .constexpr. expansion of)")
-# What clang has of them behind an error, and both of macros.
-_NEEDS = re.compile(
-    r"note: .*(requested here|in expansion of macro|from macro)"
-)
-# A compiler that failed for another reason than its input. Lines of the input,
-# which may have the same words, are indented.
-_INTERRUPTED = re.compile(
-    r"^\S.*(?:Killed|Terminated|terminated by signal|out of memory"
-    r"|instance of .std::bad_alloc|[Vv]irtual memory exhausted"
-    r"|[Cc]annot allocate memory|No space left on device|Disk quota exceeded"
-    r"|Too many open files|[Ii]nput/output error|internal compiler error"
-    r"|PLEASE submit a bug report)",
-    re.MULTILINE,
-)
-# Where no author writes: the kit's headers, the compiler's, generated code.
-_IN_HEADER = re.compile(
-    r"[^:]*(xla_ffi/strings/|/c\+\+/|/libcxx/)|<(derivative|handler|loop) of "
-)
-# What says that the linker failed, after what it says itself.
-_SUMMARY = re.compile(
-    r"collect2: error: |.*: error: linker command failed "
-    r"|compilation terminated"
-)
 _FLAGS = (
     "-std=c++17",
     "-O3",
@@ -65,7 +32,8 @@ _FLAGS = (
     # `#pragma omp simd` lets a loop's sum be vectorized.
     "-fopenmp-simd",
 )
-# What an object refers to whose handlers have a signature.
+# An object with this symbol has handlers that check their calls, which needs
+# the kit's own sources: headers.sources().
 _CHECKS_CALLS = b"_ZN11xla_ffi_kit7AnyCall5CheckEv"
 _LINK_FLAGS = (
     "-shared",
@@ -97,20 +65,6 @@ class Compiler:
     command: tuple[str, ...]
     identity: str
     options: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Cuda:
-    """The compiler of CUDA sources, and the GPUs that it compiles for."""
-
-    nvcc: nvcc.Nvcc
-    compute_capabilities: tuple[str, ...]
-
-    def command(self, host: Compiler, flags: Sequence[str]) -> list[str]:
-        """nvcc's, which lacks the source and the object."""
-        return self.nvcc.command(
-            host.command[0], ["-fPIC"], flags, self.compute_capabilities
-        )
 
 
 def find() -> Compiler:
@@ -187,13 +141,13 @@ def compile_library(
     exports: Sequence[str],
     library: pathlib.Path,
     flags: Sequence[str],
-    cuda: Cuda | None = None,
+    cuda: nvcc.Nvcc | None = None,
 ) -> None:
     """Compiles the sources and links them to a library.
 
     Args:
-      name: the name of the operation or library, for errors.
-      compiler: the compiler.
+      name: the operation's or library's, for errors.
+      compiler: for C++, and for what runs on CPUs in CUDA sources.
       sources: C++ sources, and with `cuda` CUDA sources.
       exports: the symbols that the library exports, or patterns with a "*".
       library: the file to write.
@@ -203,8 +157,8 @@ def compile_library(
     compile_flags, link_flags = compiler_flags.split(flags)
     includes = ["-isystem", headers.include_dir()]
     if cuda is not None:
-        includes += ["-isystem", str(cuda.nvcc.include)]
-        link_flags = [*cuda.nvcc.link_flags(), *link_flags]
+        includes += ["-isystem", str(cuda.include)]
+        link_flags = [*cuda.link_flags(), *link_flags]
     with tempfile.TemporaryDirectory(dir=library.parent) as work:
         objects: list[pathlib.Path] = []
 
@@ -213,7 +167,7 @@ def compile_library(
                 file = pathlib.Path(work, f"{len(objects)}.o")
                 objects.append(file)
                 if cuda is not None and nvcc.is_cuda(source):
-                    command = cuda.command(compiler, compile_flags)
+                    command = cuda.command(compiler.command[0], compile_flags)
                 else:
                     command = _compile_command(compiler, compile_flags)
                 ends = ["-c", str(source), "-o", str(file)]
@@ -221,9 +175,7 @@ def compile_library(
 
         compile_each(sources)
         if any(_CHECKS_CALLS in file.read_bytes() for file in objects):
-            compile_each(
-                [own for own in headers.sources() if own not in sources]
-            )
+            compile_each([s for s in headers.sources() if s not in sources])
         _link(name, compiler, objects, exports, library, link_flags, work)
 
 
@@ -293,10 +245,12 @@ def _compile_command(compiler: Compiler, flags: Sequence[str]) -> list[str]:
     return [
         *compiler.command,
         *_FLAGS,
-        # gcc ends there, after the error's notes; clang does not know it.
+        # The first error is shown alone. gcc stops after its notes; clang does
+        # not know the option, see messages.until_second_error().
         "-fmax-errors=1",
         "-Wno-unused-command-line-argument",
-        # So that an error in a header has the author's line before it.
+        # An error in a header has the author's line before it, however many
+        # templates are between them.
         "-ftemplate-backtrace-limit=0",
         "-fdiagnostics-color=never",
         *flags,
@@ -335,7 +289,7 @@ def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
     """Runs a compiler, which makes some files, and returns its output."""
     environment = os.environ | {"TMPDIR": work, "LC_ALL": "C"}
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             capture_output=True,
             encoding="utf-8",
@@ -346,62 +300,19 @@ def _run(name: str, command: list[str], work: str, *files: pathlib.Path) -> str:
         raise BuildError(
             f"{name}: the compiler {command[0]} cannot be run: {error}"
         ) from error
-    if done.returncode != 0:
-        output = _before_next_error(done.stderr)
-        said = first_error(output)
-        if done.returncode < 0 or _INTERRUPTED.search(done.stderr):
+    if process.returncode != 0:
+        output = messages.until_second_error(process.stderr)
+        first = messages.first_error(output)
+        if process.returncode < 0 or messages.is_interruption(process.stderr):
             raise BuildError(
                 f"{name}: the compiler was interrupted, which is not the "
-                f"code's fault: {said or signal.strsignal(-done.returncode)}"
+                f"code's fault: {first}"
             )
-        if re.match("<loop of .*(expected|before|end of)", said):
-            said += "; are the brackets of the string balanced?"
-        message = f"{name}: does not compile: {said}"
-        raise CompilerError(message, output)
+        raise CompilerError(f"{name}: does not compile: {first}", output)
     for file in files:
         if not file.exists():
             raise BuildError(
                 f"{name}: {command[0]} says that it compiled, but made no "
                 f"{file.suffix} file; set CXX to a C++ compiler such as g++"
             )
-    return done.stdout + done.stderr
-
-
-def _before_next_error(text: str) -> str:
-    """What a compiler says up to its second error."""
-    errors = [*re.finditer(r"^.*\berror: ", text, re.MULTILINE)]
-    return text[: errors[1].start()] if len(errors) > 1 else text
-
-
-def _instantiated_at(lines: Sequence[str], i: int) -> list[str]:
-    """The author's line that makes a header fail in line `i`.
-
-    gcc has it before the error, and clang behind it.
-    """
-    if not _IN_HEADER.match(lines[i]):
-        return []
-    found = [line for line in lines[:i] if _NEEDED.search(line)]
-    found += [line for line in lines[i:] if _NEEDS.search(line)]
-    return [line for line in found if not _IN_HEADER.match(line)][:1]
-
-
-def shown_below(lines: Sequence[str]) -> list[str]:
-    """Returns what a compiler shows of the code below its error."""
-    return [*itertools.takewhile(lambda line: line.startswith(" "), lines[:3])]
-
-
-def first_error(text: str) -> str:
-    """Returns the compiler's first error with the lines that it shows.
-
-    Of one of the kit's own assertions, it returns the sentence, and the
-    author's line if one needs what is asserted.
-    """
-    lines = text.strip().splitlines()
-    lines = [line for line in lines if not _SUMMARY.match(line)] or lines
-    for i, line in enumerate(lines):
-        if "error:" in line or "undefined " in line:
-            at = _instantiated_at(lines, i)
-            if asserted := _ASSERTED.match(line):
-                return "\n".join([*at, asserted[1]])
-            return "\n".join([*at, line, *shown_below(lines[i + 1 :])])
-    return "\n".join(lines[-5:]) or "the compiler said nothing"
+    return process.stdout + process.stderr

@@ -7,8 +7,9 @@ import re
 from xla_ffi_kit.errors import BuildError
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-# Comments, and literals of strings and characters, but not 1'000.
-_SILENT = re.compile(
+# Comments, and literals of strings and characters, but not the separator of
+# 1'000.
+_COMMENT_OR_LITERAL = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'
     r"|(?<!\w)'(?:\\.|[^'\\\n])*'",
     re.DOTALL,
@@ -48,7 +49,7 @@ def literal(text: str) -> str:
 
 
 def encode(name: str, text: str) -> bytes:
-    """The bytes of C++ code; BuildError for what has none."""
+    """The bytes of C++ code; BuildError for a surrogate, which has none."""
     try:
         return text.encode(errors="surrogateescape")
     except UnicodeEncodeError as error:
@@ -63,7 +64,7 @@ def without_comments(code: str) -> str:
 
     Every character stays at its place and in its line.
     """
-    return _SILENT.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), code)
+    return _COMMENT_OR_LITERAL.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), code)
 
 
 def check_code(where: str, code: str) -> None:

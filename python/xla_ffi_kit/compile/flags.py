@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from xla_ffi_kit.errors import BuildError
 
-# Compilers link startup code into libraries with these that makes denormals
-# zero in every thread that loads them.
+# With these, compilers link startup code into a library that makes denormals
+# zero in each thread that loads it.
 _REFUSED = (
     "-ffast-math",
     "-Ofast",
@@ -23,7 +23,8 @@ _REFUSED = (
     "-ffp-model=aggressive",
 )
 
-# The variables that compilers and linkers read, lists of folders first.
+# The environment variables that compilers and linkers read. The first six are
+# lists of folders.
 _VARIABLES = (
     "CPATH",
     "C_INCLUDE_PATH",
@@ -37,8 +38,8 @@ _VARIABLES = (
     "SOURCE_DATE_EPOCH",
 )
 _PATH_VARIABLES = _VARIABLES[:6]
-# Options without a path, or with an absolute one. With others the current
-# folder may count.
+# Options that mean the same in whatever folder the compiler runs: those without
+# a path, and those with an absolute one. `_WITH_PATHS` are the exceptions.
 _PLACELESS = (
     *("-O", "-D", "-U", "-g", "-m", "-l", "-f", "-W", "-std=", "-pthread"),
     "--param=",
@@ -46,14 +47,15 @@ _PLACELESS = (
 )
 _WITH_PATHS = ("-fplugin", "-fprofile", "-Wp,", "-Wa,", "-Wl,")
 _OF_LINKER = ("-l", "-L", "-Wl,", "-fuse-ld=", "-static-lib")
-# The linker keeps debug information, and finds the libraries of the others.
+# Options for compiling that the linker needs too, to keep debug information
+# or to find the libraries that they bring.
 _OF_BOTH = ("-g", "-fsanitize=", "-pthread", "-flto", "-fprofile", "--coverage")
 _OPENMP = re.compile("-fopenmp(=.*)?")  # and not -fopenmp-simd
-_MAX_FILES_OF_WORDS = 100  # one may name itself
+_MAX_RESPONSE_FILES = 100  # one may name itself
 
 
 def check(name: str, flags: Sequence[str], command: Sequence[str]) -> None:
-    """Refuses the words that would change the rest of the process.
+    """Refuses the options that would change the rest of the process.
 
     Args:
       name: the name of the operation or library.
@@ -89,41 +91,49 @@ def strip(flags: Sequence[str]) -> list[str]:
 
 
 def surroundings(flags: Sequence[str]) -> list[str]:
-    """Returns what the meaning of flags depends on, besides the flags."""
-    read: list[str] = []
-    words = list(_expanded(flags, read))
+    """Returns what the meaning of flags depends on, besides the flags.
+
+    It is a part of the cache's key: environment variables, the content of
+    response files, the processor, and the current folder where a path begins
+    there.
+    """
+    response_files: list[str] = []
+    words = list(_expanded(flags, response_files))
     variables = {v: os.environ.get(v, "") for v in _VARIABLES}
-    # An empty folder in a list is the current one.
-    listed = [v for name in _PATH_VARIABLES if (v := variables[name])]
+    # An empty folder in such a list is the current one.
+    paths = [v for name in _PATH_VARIABLES if (v := variables[name])]
     is_placeless = all(
         word.startswith(_PLACELESS) and not word.startswith(_WITH_PATHS)
         for word in words
     ) and all(
         folder.startswith("/")
-        for folders in listed
-        for folder in folders.split(os.pathsep)
+        for path in paths
+        for folder in path.split(os.pathsep)
     )
     is_native = any("native" in word for word in words)
     return [
-        *read,
+        *response_files,
         *(f"{name}={value}" for name, value in variables.items()),
         "" if is_placeless else os.getcwd(),
         cpu() if is_native else "",
     ]
 
 
-def _expanded(words: Sequence[str], read: list[str]) -> Iterator[str]:
-    """Returns the words, with the content of files that stand for words."""
+def _expanded(words: Sequence[str], response_files: list[str]) -> Iterator[str]:
+    """Returns the words and those of response files, `@FILE`.
+
+    The files' contents are added to `response_files`.
+    """
     for word in words:
         yield word
-        if word.startswith("@") and len(read) < _MAX_FILES_OF_WORDS:
+        if word.startswith("@") and len(response_files) < _MAX_RESPONSE_FILES:
             try:
                 text = pathlib.Path(word[1:]).read_text(errors="replace")
                 inner = shlex.split(text)
             except (OSError, ValueError):
                 continue
-            read.append(text)
-            yield from _expanded(inner, read)
+            response_files.append(text)
+            yield from _expanded(inner, response_files)
 
 
 @functools.cache
@@ -139,16 +149,16 @@ def cpu() -> str:
     finally:
         os.close(file)
     first = text.partition("\n\n")[0].splitlines()
-    wanted = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU ")
-    return "\n".join(line for line in first if line.startswith(wanted))
+    fields = ("vendor_id", "cpu family", "model", "flags", "Features", "CPU ")
+    return "\n".join(line for line in first if line.startswith(fields))
 
 
 def macros(flags: Sequence[str]) -> list[str]:
-    """Returns the flags that change the source, such as macros."""
-    found = []
+    """Returns the flags that change the source: those that define macros."""
+    definitions = []
     for flag, following in itertools.pairwise([*flags, ""]):
         if flag in ("-D", "-U"):
-            found.append(flag + following)
+            definitions.append(flag + following)
         elif flag.startswith(("-D", "-U")):
-            found.append(flag)
-    return found
+            definitions.append(flag)
+    return definitions

@@ -23,9 +23,16 @@ _PACKAGE = "nvidia.cu13"
 
 @dataclasses.dataclass(frozen=True)
 class Nvcc:
-    """A CUDA compiler and the folder with its include/ and lib/."""
+    """A CUDA compiler, and the GPUs that it compiles for.
+
+    Attributes:
+      program: where it is; its toolkit has include/ and lib/.
+      compute_capabilities: such as "90" or "100a". There is machine code for
+        each, and PTX for the newest.
+    """
 
     program: pathlib.Path
+    compute_capabilities: Sequence[str] = COMPUTE_CAPABILITIES
 
     @functools.cached_property
     def root(self) -> pathlib.Path:
@@ -33,17 +40,19 @@ class Nvcc:
         beside = self.program.parent.parent
         if (beside / "include/cuda_runtime.h").exists():
             return beside
-        # A script that starts nvcc, which says where its toolkit is. It may
-        # compile all the same: what it makes goes nowhere.
+        # The program is a script that starts nvcc, which prints where its
+        # toolkit is. A script that drops --dryrun compiles an empty file.
         null = os.devnull
-        said = subprocess.run(
+        process = subprocess.run(
             [self.program, "--dryrun", "-x", "cu", "-c", null, "-o", null],
             capture_output=True,
             encoding="utf-8",
             errors="backslashreplace",
             check=False,
         )
-        top = re.search(r"^#\$ TOP=(.*)$", said.stdout + said.stderr, re.M)
+        top = re.search(
+            r"^#\$ TOP=(.*)$", process.stdout + process.stderr, re.M
+        )
         return pathlib.Path(os.path.abspath(top[1])) if top else beside
 
     @property
@@ -64,37 +73,29 @@ class Nvcc:
             f"whole toolkit, or unset it and `pip install {_WHEELS}`"
         )
 
-    def command(
-        self,
-        host: str,
-        host_flags: Sequence[str],
-        flags: Sequence[str],
-        compute_capabilities: Sequence[str],
-    ) -> list[str]:
+    def command(self, host: str, flags: Sequence[str]) -> list[str]:
         """A command that lacks the source and the object.
 
         Args:
           host: the C++ compiler for what runs on the CPU.
-          host_flags: options of its own.
           flags: -I and -D are nvcc's, others the C++ compiler's.
-          compute_capabilities: such as "90" or "100a"; the newest gets PTX too.
         """
         command = [str(self.program), "-x", "cu", "-std=c++17", "-O3"]
         command += ["-ccbin", host, "-cudart=static"]
-        for capability in compute_capabilities:
+        for capability in self.compute_capabilities:
             arch = f"arch=compute_{capability},code=sm_{capability}"
             command.append(f"-gencode={arch}")
-        newest = max(int(c.rstrip("af")) for c in compute_capabilities)
+        newest = max(int(c.rstrip("af")) for c in self.compute_capabilities)
         command.append(f"-gencode=arch=compute_{newest},code=compute_{newest}")
-        own: list[str] = []
-        other = list(host_flags)
+        for_nvcc: list[str] = []
+        for_host = ["-fPIC"]
         for flag in flags:
             # nvcc takes a comma in -I for the end of a folder, however escaped.
-            is_own = flag.startswith("-D" if "," in flag else ("-I", "-D"))
-            (own if is_own else other).append(flag)
+            prefixes = "-D" if "," in flag else ("-I", "-D")
+            (for_nvcc if flag.startswith(prefixes) else for_host).append(flag)
         return command + [
             flag.replace(",", "\\,")
-            for flag in (*own, *(f"-Xcompiler={flag}" for flag in other))
+            for flag in (*for_nvcc, *(f"-Xcompiler={f}" for f in for_host))
         ]
 
 
@@ -103,12 +104,18 @@ def is_cuda(source: str | os.PathLike[str]) -> bool:
     return os.fspath(source).endswith((".cu", ".cu.cc"))
 
 
-def find() -> Nvcc:
+def find(
+    compute_capabilities: Sequence[str] = COMPUTE_CAPABILITIES,
+) -> Nvcc:
     """Returns NVCC if it is set, else PyPI's nvcc, else the one on the path.
 
     Raises:
       NoCompilerError: there is none.
     """
+    return Nvcc(_program(), compute_capabilities)
+
+
+def _program() -> pathlib.Path:
     chosen = os.environ.get("NVCC")
     if chosen:
         program = shutil.which(chosen)
@@ -117,23 +124,23 @@ def find() -> Nvcc:
                 f"the environment variable NVCC is {chosen!r}, but there is no "
                 "such program"
             )
-        return Nvcc(pathlib.Path(program).absolute())
+        return pathlib.Path(program).absolute()
     for folder in _wheel_folders():
         if (folder / "bin/nvcc").exists():
-            return Nvcc(folder / "bin/nvcc")
+            return folder / "bin/nvcc"
     program = shutil.which("nvcc")
     if program is None:
         raise NoCompilerError(
             f"there is no CUDA compiler; `pip install {_WHEELS}`, or set NVCC"
         )
-    return Nvcc(pathlib.Path(program).resolve())
+    return pathlib.Path(program).resolve()
 
 
 def _wheel_folders() -> list[pathlib.Path]:
     try:
-        found = importlib.util.find_spec(_PACKAGE)
+        package = importlib.util.find_spec(_PACKAGE)
     except ModuleNotFoundError:  # nothing of "nvidia"
         return []
-    if found is None:
+    if package is None:
         return []
-    return [pathlib.Path(p) for p in found.submodule_search_locations or ()]
+    return [pathlib.Path(p) for p in package.submodule_search_locations or ()]

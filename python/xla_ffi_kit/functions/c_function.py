@@ -1,26 +1,29 @@
-"""`c_function` makes an operation from any C function, without a compiler."""
+"""`c_function` makes an operation from any C function."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Unpack
 
-from xla_ffi_kit._check import Typed
 from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.functions import declaration as declarations
 from xla_ffi_kit.functions import (
-    function_table,
+    function_library,
     layout,
     numba_identity,
     pointer,
 )
-from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
-from xla_ffi_kit.functions.function_table import FunctionKernel
+from xla_ffi_kit.functions import source as sources
+from xla_ffi_kit.functions.declaration import Declaration
+from xla_ffi_kit.functions.layout import Layout
 from xla_ffi_kit.functions.pointer import Pointer
-from xla_ffi_kit.op.device_kernel import Attributes, Request
-from xla_ffi_kit.op.spec import Options, Result
+from xla_ffi_kit.functions.source import Status
+from xla_ffi_kit.op import declare
+from xla_ffi_kit.op.spec import Advanced, Options, Result
 
+# Before the names of functions, in the targets of exported programs.
+_TARGET = "xla_ffi_kit.c_function."
 _OF_SIGNATURE = "none, as the signature says them"
 # Options of `FfiOp` that it does not take, and why.
 _NOT_OPTIONS = {
@@ -33,40 +36,6 @@ _NOT_OPTIONS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _TypedKernel(FunctionKernel):
-    """A C function with its type.
-
-    Attributes:
-      told: the function's own name, and its library if that is known.
-      declaration: the function, for errors.
-      dtypes: the types of the results.
-    """
-
-    told: str
-    declaration: Declaration
-    dtypes: tuple[str, ...]
-
-    def prepare(self, request: Request) -> Attributes:
-        """The attributes of a call: the name of the function."""
-        got = tuple(_dtype(result) for result in request.results)
-        if got != self.dtypes:
-            raise TypeError(
-                f"{self.name}: results of the reference: expected "
-                f"{', '.join(self.dtypes)}, as {self.declaration}, got "
-                f"{', '.join(got)}"
-            )
-        return lambda _: {"name": self.function}
-
-    def explain(self) -> str:
-        """The function, and the handler that calls it."""
-        return f"{self.told}, {self.declaration}, by {super().explain()}"
-
-
-def _dtype(x: Typed) -> str:
-    return x.dtype.name
-
-
 def c_function(
     signature: str,
     function: object = None,
@@ -75,12 +44,13 @@ def c_function(
     symbol: str | None = None,
     name: str | None = None,
     reference: Callable[..., Result] | None = None,
+    status: Status = None,
     thread_safe: bool = True,
     **options: Unpack[Options],
 ) -> FfiOp[Result]:
-    """Makes an operation from a C function of numbers, or of rows.
+    """Makes an operation from a C function of numbers, or of arrays.
 
-    Nothing is compiled: a handler of the kit calls the function, on CPUs.
+    The kit compiles a handler that calls the function, on CPUs.
 
     A function of numbers computes elementwise. All operands have one shape, and
     exactly the types of its parameters; what it returns is the result:
@@ -88,27 +58,37 @@ def c_function(
       jn = c_function("double(int n, double x)", library="libm.so.6",
                       symbol="jn")
 
-    A function of pointers computes a row at a time. A pointer to const is a row
-    of an operand, another pointer a row of a result, an integer with the name
-    of an axis its size, and any other number an element for each row. By
-    default rows have one axis, `n`; `axes` names others:
+    A function of arrays computes a row at a time. The declaration says the axes
+    of a row, and what C does not: an array is an operand if it is `const`, and
+    otherwise `in`, `out`, `inout`, `scratch` or `status`; `=` gives a parameter
+    a value, and `a(m, n)` is an array in Fortran's order:
 
-      c_function("void(const double* a, const double* x, double* y, int64_t m,
-                 int64_t n)", address, name="gemv", axes="(m,n),(n)->(m)")
+      gesv = c_function('''
+          void dgesv(int* n, int* nrhs, in double a(n, n), int* lda = n,
+                     scratch int ipiv[n], inout double b(n, nrhs),
+                     int* ldb = n, status int* info)''',
+          scipy.linalg.cython_lapack.__pyx_capi__["dgesv"], name="gesv")
 
-    Such a function returns nothing, a number, which is the first result, or an
-    integer, which is 0 if it succeeded: another is the error of the call. Its
-    results are NaN, or integers of all bits, before it writes them: what it
-    reads there, or leaves unwritten, is no number of another call.
+    See docs/pip.md for all of it. An integer with the name of an axis is its
+    size, by value or by reference. The axes of a declaration without arrays are
+    those of `axes`, by default one, `n`:
+
+      c_function("void(const double* a, const double* x, out double* y,
+                 int64_t m, int64_t n)", address, name="gemv",
+                 axes="(m,n),(n)->(m)")
+
+    What the function returns is the first result; an integer beside results
+    that it writes is a status unless it is declared `out int f(...)`. Results
+    are NaN, or integers of all bits, before the function writes them.
 
     Args:
       signature: the function's type in C, with or without names, which are
-        those of the operands. Numbers are `double`, `float`, `bool`, and
-        integers such as `int`, `size_t` and `int32_t`.
+        those of operands and results. Numbers are `double`, `float`, `bool`,
+        `double _Complex`, and integers such as `int`, `size_t` and `int32_t`.
       function: the function: an address, a function pointer of ctypes or cffi,
-        a `numba.cfunc`, or a capsule of a Cython module's `__pyx_capi__`. If
-        it knows its own type, that is compared. It must not throw C++
-        exceptions.
+        a `numba.cfunc`, or a capsule, such as of a Cython module's
+        `__pyx_capi__` or f2py's `_cpointer`. If it knows its own type, that is
+        compared. What it throws in C++ is the error of the call.
       library: instead of `function`, the shared library that has it: a name or
         path for the dynamic linker, or a `ctypes.CDLL`.
       symbol: the function's name in the library.
@@ -119,18 +99,22 @@ def c_function(
       reference: what the function computes, in JAX, as `FfiOp` takes it:
         `reference(*operands)`. Without one the operation runs on CPUs only,
         and has only the derivatives that you give.
+      status: what a status other than 0 means, which is an error of the call: a
+        text for all, or {1: "not converged", ...}. "nan": the results of such a
+        row are NaN instead (integers: of all bits), and others are computed.
       thread_safe: whether several threads may call the function at the same
         time. If not, one thread of the process at a time calls one of the
         functions that are not.
       **options: other keywords of `FfiOp`: `axes`, `jvp`, `vjp`, `linear`,
-        `transpose`, `shared`, `handlers` for other platforms, `advanced`.
+        `transpose`, `shared`, `aliases`, `handlers` for other platforms,
+        `advanced`.
 
     Raises:
       TypeError: an argument is of a wrong type.
       ValueError: the signature cannot be read or called, the library or symbol
         is missing, the function says that it has another type, or another
         function has the same name.
-      HandlerLibraryError: the kit's library cannot be used.
+      BuildError: there is no compiler, or the cache cannot be written.
     """
     where = name if isinstance(name, str) and name else "c_function"
     declared = declarations.parse(f"{where}: signature", signature)
@@ -154,40 +138,92 @@ def c_function(
     laid_out = layout.of(
         own, declared, options.get("axes"), reference is not None
     )
-    if found.identity:
+    _check_status(own, laid_out, status)
+    target = _TARGET + own
+    if found.identity and not name:
         # Declared in another way, the same code is another function.
         identity = numba_identity.digest(
             *(found.identity, str(declared), laid_out.axes, bool(thread_safe))
         )
-        found = dataclasses.replace(found, identity=identity)
-    target = f"{own}.{found.identity}" if found.identity and not name else own
-    function_table.define(
+        target = f"{target}.{identity}"
+    source = sources.of(
         own,
         target,
-        found,
-        function_table.parameters_of(laid_out),
-        signature=f"{declared} {laid_out.axes}",
-        returns=declared.returns.dtype if declared.returns else None,
-        is_status=laid_out.is_status,
+        laid_out,
+        shared=declare.among(
+            *(own, "shared", "operands"),
+            options.get("shared") or (),
+            laid_out.names,
+        ),
+        aliased=_aliased(laid_out, options.get("aliases") or {}),
+        status=status,
         thread_safe=bool(thread_safe),
     )
-    kernel = _TypedKernel(
-        name=own,
-        function=target,
-        told=found.explain(),
-        declaration=declared,
-        dtypes=tuple(a.dtype.name for a in laid_out.results),
+    handlers = function_library.load(
+        source,
+        target,
+        [found],
+        told=f"{found.report()}, {declared}",
     )
     given = options.copy()
     given["axes"] = laid_out.axes
-    given["handlers"] = {**(options.get("handlers") or {}), "cpu": kernel}
-    dtypes = [tuple(a.dtype.name for a in laid_out.operands)]
+    given["handlers"] = {**(options.get("handlers") or {}), "cpu": target}
+    given["libraries"] = handlers
+    given["advanced"] = _with_layouts(laid_out, options.get("advanced"))
     if reference is not None:
-        return FfiOp(own, reference, dtypes=dtypes, **given)
-    made: FfiOp[Result] = FfiOp(
-        own, results=laid_out.shapes(own), dtypes=dtypes, **given
-    )
+        return FfiOp(own, reference, **given)
+    made: FfiOp[Result] = FfiOp(own, results=laid_out.shapes(own), **given)
     return made
+
+
+def _check_status(where: str, laid_out: Layout, status: object) -> None:
+    is_known = (
+        status is None
+        or isinstance(status, str)
+        or (
+            isinstance(status, Mapping)
+            and all(isinstance(number, int) for number in status)
+            and all(isinstance(text, str) for text in status.values())
+        )
+    )
+    if not is_known:
+        raise TypeError(
+            f"{where}: status: expected a text, a mapping of integers to texts "
+            f'or "nan", got {status!r}'
+        )
+    if status is not None and not laid_out.has_status:
+        raise ValueError(
+            f"{where}: status: expected a parameter or a result that is "
+            f"status, got none in {laid_out.declaration}"
+        )
+
+
+def _aliased(
+    laid_out: Layout, aliases: Mapping[str, str | int]
+) -> Collection[int]:
+    """The results that may be in an operand's memory, by index."""
+    names = laid_out.result_names
+    return {
+        names.index(result) if result in names else int(result)
+        for result in aliases.values()
+        if isinstance(result, int) or result in names
+    }
+
+
+def _with_layouts(laid_out: Layout, advanced: Advanced | None) -> Advanced:
+    """The author's options, with the orders of axes in memory."""
+    advanced = advanced or Advanced()
+    operands = zip(laid_out.names, laid_out.operands, strict=True)
+    inputs = {name: a.order for name, a in operands if a.order}
+    results = enumerate(laid_out.results)
+    outputs: dict[str | int, tuple[int, ...]] = {
+        i: a.order for i, a in results if a.order
+    }
+    return dataclasses.replace(
+        advanced,
+        input_layouts={**inputs, **advanced.input_layouts},
+        output_layouts={**outputs, **advanced.output_layouts},
+    )
 
 
 def _find(
@@ -212,20 +248,11 @@ def _compare(where: str, declared: Declaration, found: Pointer) -> Declaration:
     own = found.told
     assert own is not None
     if found.skips_dispatch and declared.parameters[-1:] != own.parameters[-1:]:
-        last = own.parameters[-1]
-        declared = Declaration(declared.returns, (*declared.parameters, last))
+        every = (*declared.parameters, own.parameters[-1])
+        declared = dataclasses.replace(declared, parameters=every)
     if not declared.agrees(own):
-        expected, got = (
-            dataclasses.replace(
-                one,
-                parameters=tuple(
-                    p for p in one.parameters if p.name != SKIP_DISPATCH
-                ),
-            )
-            for one in (own, declared)
-        )
         raise ValueError(
-            f"{where}: signature: expected {expected}, which the function says "
-            f"itself, got {got}"
+            f"{where}: signature: expected {own.types}, which the function "
+            f"says itself, got {declared.types}"
         )
     return declared

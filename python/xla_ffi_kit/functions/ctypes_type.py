@@ -10,6 +10,7 @@ import numpy as np
 
 from xla_ffi_kit.functions.declaration import (
     ANY_POINTER,
+    CHAR,
     NUMBERS,
     Declaration,
     Parameter,
@@ -56,6 +57,8 @@ def _type(where: str, what: str, one: object) -> Type:
     if issubclass(one, ctypes._Pointer | ctypes.Array):
         # In C, a parameter that is an array is a pointer.
         return Type(_number(where, what, one, one._type_), is_pointer=True)
+    if issubclass(one, ctypes.c_char_p):
+        return Type(CHAR, is_pointer=True)
     if issubclass(one, ctypes.c_void_p):
         # An ndpointer is a c_void_p too, and may know the type of elements.
         dtype = getattr(one, "_dtype_", None)

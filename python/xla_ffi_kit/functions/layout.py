@@ -6,13 +6,16 @@ import dataclasses
 import enum
 import inspect
 import keyword
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 
 import jax
 import numpy as np
 
 from xla_ffi_kit._check import Typed
+from xla_ffi_kit.functions import declaration as declarations
 from xla_ffi_kit.functions.declaration import (
+    CHAR,
     SKIP_DISPATCH,
     Declaration,
     Parameter,
@@ -21,34 +24,78 @@ from xla_ffi_kit.op import axes as kernel
 from xla_ffi_kit.op.axes import Letters
 from xla_ffi_kit.op.spec import ShapeFunction
 
-# What registers pass: see xla_ffi/call/registers.h.
-_MOST_INTEGERS, _MOST_FLOATS = 6, 8
-_MOST_AXES = 4
+_ROLES = (
+    "in (an operand, of which it gets a copy), out (a result, of which it "
+    "reads nothing), inout (an operand that it makes a result of), scratch "
+    "(memory to work in), status (0, or what is wrong) or const"
+)
+
+# Of operators, in the name of an axis.
+_WORDS = str.maketrans(
+    {"-": "_minus_", "+": "_plus_", "*": "_times_", "/": "_by_"}
+)
 
 
-class Kind(enum.IntEnum):
-    """What a parameter gets: XlaFfiKit_ParameterKind."""
+class Kind(enum.Enum):
+    """What a parameter gets."""
 
-    VALUE = 0  # an element of an operand
-    OPERAND = 1  # the address of a row of an operand
-    RESULT = 2  # the address of a row of a result
-    SIZE = 3  # the size of an axis
-    ZERO = 4  # 0
-    ATTRIBUTE = 5  # an attribute, of a function of arrays
+    VALUE = enum.auto()  # an element of an operand
+    OPERAND = enum.auto()  # the address of a row of an operand
+    RESULT = enum.auto()  # the address of a row of a result
+    COPY = enum.auto()  # the address of a copy of an operand's row
+    IN_OUT = enum.auto()  # the same, where the operand's row is before
+    SCRATCH = enum.auto()  # the address of memory of the thread
+    CONSTANT = enum.auto()  # a number of the declaration, or a size of an axis
+    STATUS = enum.auto()  # the address of an integer, 0 if all is well
+
+
+_OPERANDS = (Kind.VALUE, Kind.OPERAND, Kind.COPY, Kind.IN_OUT)
+_RESULTS = (Kind.RESULT, Kind.IN_OUT)
+_KINDS = {
+    "": Kind.OPERAND,
+    "in": Kind.COPY,
+    "out": Kind.RESULT,
+    "inout": Kind.IN_OUT,
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """A parameter with its kind, and the names of its axes or its size."""
+    """A parameter with its kind, or what is returned.
+
+    Attributes:
+      parameter: the parameter.
+      kind: what it gets.
+      letters: the names of a row's axes, a number for a size that is given.
+      sizes: the same as they were written: "n-1" has a name of its own.
+    """
 
     parameter: Parameter
     kind: Kind
     letters: Letters = ()
+    sizes: Letters = ()
 
     @property
     def dtype(self) -> np.dtype[np.generic]:
         """The type of the number, or of a row's elements."""
         return self.parameter.type.dtype
+
+    @property
+    def is_operand(self) -> bool:
+        """Whether it is an operand of the operation."""
+        return self.kind in _OPERANDS
+
+    @property
+    def is_result(self) -> bool:
+        """Whether it is a result that the function writes."""
+        return self.kind in _RESULTS
+
+    @property
+    def order(self) -> tuple[int, ...] | None:
+        """The order of its axes in memory, None for the usual one."""
+        if not self.parameter.is_fortran or len(self.letters) < 2:
+            return None
+        return tuple(reversed(range(len(self.letters))))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,27 +105,37 @@ class Layout:
     Attributes:
       declaration: the function.
       arguments: its parameters.
-      is_status: whether the integer that it returns is an error's number.
+      returns_status: whether the integer that it returns is an error's number.
     """
 
     declaration: Declaration
     arguments: tuple[Argument, ...]
-    is_status: bool
+    returns_status: bool
 
     @property
     def operands(self) -> list[Argument]:
         """The operands of the operation, in their order."""
-        kinds = (Kind.VALUE, Kind.OPERAND)
-        return [a for a in self.arguments if a.kind in kinds]
+        return [a for a in self.arguments if a.is_operand]
+
+    @property
+    def has_status(self) -> bool:
+        """Whether the function says that it failed."""
+        kinds = {a.kind for a in self.arguments}
+        return self.returns_status or Kind.STATUS in kinds
+
+    @property
+    def returned(self) -> Argument | None:
+        """The result that the function returns."""
+        returns = self.declaration.returns
+        if returns is None or self.returns_status:
+            return None
+        return Argument(Parameter(returns), Kind.VALUE)
 
     @property
     def results(self) -> list[Argument]:
         """The results: what the function returns, then what it writes."""
-        written = [a for a in self.arguments if a.kind == Kind.RESULT]
-        returned = self.declaration.returns
-        if returned is None or self.is_status:
-            return written
-        return [Argument(Parameter(returned), Kind.VALUE), *written]
+        first = [] if self.returned is None else [self.returned]
+        return first + [a for a in self.arguments if a.is_result]
 
     @property
     def axes(self) -> str:
@@ -92,42 +149,67 @@ class Layout:
     @property
     def names(self) -> list[str]:
         """Names of the operands, which the declaration need not have."""
-        count = len(self.operands)
-        return [
-            _python_name(a.parameter.name) or ("x" if count == 1 else f"x{i}")
-            for i, a in enumerate(self.operands)
-        ]
+        return _names("x", [a.parameter.name for a in self.operands])
+
+    @property
+    def result_names(self) -> list[str]:
+        """Names of the results."""
+        return _names("result", [a.parameter.name for a in self.results])
 
     def shapes(self, name: str) -> ShapeFunction:
         """The shape function of the operation."""
-        results = [(a.letters, a.dtype) for a in self.results]
-        letters = [a.letters for a in self.operands]
+        operands, results, names = self.operands, self.results, self.names
 
-        def shapes(*operands: Typed) -> Typed | tuple[Typed, ...]:
-            sizes = {
-                letter: size
-                for own, x in zip(letters, operands, strict=True)
-                for letter, size in zip(own, x.shape, strict=True)
+        def shapes(*types: Typed) -> Typed | tuple[Typed, ...]:
+            known = {
+                size: length
+                for a, x in zip(operands, types, strict=True)
+                for size, length in zip(a.sizes, x.shape, strict=True)
+                if size.isidentifier()
             }
+            for own, a, x in zip(names, operands, types, strict=True):
+                _check_sizes(f"operand {own}", a, x, known)
             found = tuple(
                 jax.ShapeDtypeStruct(
-                    [int(a) if a.isdecimal() else sizes[a] for a in own], dtype
+                    [declarations.evaluate(size, known) for size in a.sizes],
+                    a.dtype,
                 )
-                for own, dtype in results
+                for a in results
             )
             return found if len(found) > 1 else found[0]
 
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         shapes.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-            [inspect.Parameter(own, kind) for own in self.names]
+            [inspect.Parameter(own, kind) for own in names]
         )
         shapes.__name__ = shapes.__qualname__ = name
         shapes.__doc__ = f"The C function {self.declaration}."
         return shapes
 
 
-def _python_name(name: str) -> str:
-    return f"{name}_" if keyword.iskeyword(name) else name
+def _names(default: str, names: Sequence[str]) -> list[str]:
+    one = len(names) == 1
+    return [
+        f"{name}_"
+        if keyword.iskeyword(name)
+        else name or (default if one else f"{default}{i}")
+        for i, name in enumerate(names)
+    ]
+
+
+def _check_sizes(
+    what: str, a: Argument, x: Typed, known: Mapping[str, int]
+) -> None:
+    """ValueError if an axis has not the size that others say; n-1."""
+    for axis, size in enumerate(a.sizes, -len(a.sizes)):
+        if size.isidentifier() or size.isdecimal():
+            continue  # axes of one name are checked by the operation
+        length = declarations.evaluate(size, known)
+        if x.shape[axis] != length:
+            raise ValueError(
+                f"{what}: expected axis {axis} of size {size} = {length}, got "
+                f"{x.shape[axis]}"
+            )
 
 
 def of(
@@ -135,47 +217,34 @@ def of(
 ) -> Layout:
     """What each parameter is.
 
-    A number is an element of an operand, or 0 for Cython's last parameter. A
-    pointer to const is a row of an operand, another pointer a row of a result.
-    An integer with the name of an axis is its size.
-
     Args:
       where: the name of the operation, for errors.
       declaration: the function.
-      axes: those that the author gives; by default "(n)" for each pointer.
+      axes: those of operands and results, if the declaration has no arrays; by
+        default "(n)" for each pointer.
       has_reference: whether a reference tells the shapes of results.
 
     Raises:
       ValueError: the function cannot be an operation; the text says why.
     """
-    arguments = _Reader(where, declaration, axes).arguments()
-    made = Layout(declaration, arguments, _returns_status(declaration))
+    reader = _Reader(where, declaration, axes)
+    made = Layout(declaration, reader.arguments(), reader.returns_status)
     if not made.results:
-        expected = "a type before (, or a pointer that is not const"
+        expected = "a type before (, or an array that is out or inout"
         _refuse(where, declaration, expected, "no result")
     if not made.operands:
-        _refuse(
-            *(where, declaration, "at least one operand", "none"),
-            _as_operand(declaration),
-        )
-    floats = sum(
-        a.dtype.kind == "f" and not a.parameter.type.is_pointer
-        for a in arguments
-    )
-    integers = len(arguments) - floats
-    if floats > _MOST_FLOATS or integers > _MOST_INTEGERS:
-        expected = (
-            f"at most {_MOST_INTEGERS} integers and pointers and "
-            f"{_MOST_FLOATS} floats, which registers pass (an array takes one "
-            "pointer)"
-        )
-        _refuse(where, declaration, expected, f"{integers} and {floats}")
-    told = {letter for a in made.operands for letter in a.letters}
-    for result in made.results:
-        free = [a for a in result.letters if not a.isdecimal()]
-        unknown = sorted(set(free) - told)
-        if unknown and not has_reference:
+        remedy = ""
+        if written := [a for a in made.results if a.kind == Kind.RESULT]:
+            given = written[0].parameter
+            remedy = f"; an operand is const, in or inout: {given}"
+        _refuse(where, declaration, "at least one operand", "none", remedy)
+    told = {size for a in made.operands for size in a.sizes}
+    for a in made.arguments:
+        unknown = [n for n in _needed(a) if n not in told]
+        if unknown and not (has_reference and a.kind == Kind.RESULT):
             expected = "a reference, or axes of results that operands have"
+            if a.kind != Kind.RESULT:
+                expected = f"axes that operands have for {a.parameter}"
             raise ValueError(
                 f"{where}: axes: expected {expected}, got {unknown[0]} in "
                 f"{made.axes}"
@@ -183,25 +252,13 @@ def of(
     return made
 
 
-def _returns_status(declaration: Declaration) -> bool:
-    """Whether it returns an integer beside results that it writes."""
-    returned = declaration.returns
-    return (
-        returned is not None
-        and returned.dtype.kind in "iu"
-        and any(
-            p.type.is_pointer and not p.type.is_const
-            for p in declaration.parameters
-        )
-    )
-
-
-def _as_operand(declaration: Declaration) -> str:
-    """What to write if the author forgot const, or ""."""
-    written = [p for p in declaration.parameters if p.type.is_pointer]
-    if not written:
-        return ""
-    return f"; a pointer without const is a result: write const {written[0]}"
+def _needed(a: Argument) -> Iterator[str]:
+    """The axes that a parameter's sizes, or its value, are computed from."""
+    for size in a.sizes:
+        yield from declarations.names_of(size)
+    value = a.parameter.value
+    if a.kind == Kind.CONSTANT and declarations.is_size(value):
+        yield from declarations.names_of(value)
 
 
 def _refuse(
@@ -223,105 +280,165 @@ class _Reader:
     ) -> None:
         self._where, self._declaration = where, declaration
         self._parameters = declaration.parameters
-        self._has_pointers = any(p.type.is_pointer for p in self._parameters)
         self._axes = axes
-        self._given: tuple[list[Letters], list[Letters]] | None = None
+        self._parsed: tuple[list[Letters], list[Letters]] | None = None
+        self._has_pointers = any(p.type.is_pointer for p in self._parameters)
+        arrays = [p for p in self._parameters if p.sizes and self._is_data(p)]
         if axes is not None:
-            self._given = kernel.parse(axes)
-            if self._given is None:
+            self._parsed = kernel.parse(axes)
+            if self._parsed is None:
+                expected = "some like '(m,n),(n)->(m)'"
                 raise ValueError(
-                    f"{where}: axes: expected some like '(m,n),(n)->(m)', got "
-                    f"{axes!r}"
+                    f"{where}: axes: expected {expected}, got {axes!r}"
                 )
+            if arrays:
+                raise ValueError(
+                    f"{where}: axes: expected none, as the signature has those "
+                    f"of {arrays[0]}, got {axes!r}"
+                )
+            sides = [one for side in self._parsed for one in side]
+        else:
+            sides = [p.sizes or () for p in arrays] or [("n",)]
+        self._has_arrays = bool(arrays)
         # Names of axes, which the sizes among the parameters have too.
-        self._letters = (
-            {letter for side in self._given for one in side for letter in one}
-            if self._given
-            else {"n"}
-        )
+        self._letters = {x for one in sides for x in one if x.isidentifier()}
         self._sizes = self._find_sizes()
+        self.returns_status = self._returns_status()
+
+    @staticmethod
+    def _is_data(p: Parameter) -> bool:
+        return p.role not in ("scratch", "status")
+
+    def _returns_status(self) -> bool:
+        """Whether it returns an error's number, as beside other results."""
+        returned, role = self._declaration.returns, self._declaration.role
+        is_integer = returned is not None and returned.dtype.kind in "iu"
+        if role == "status" and not is_integer:
+            expected = "an integer as status"
+            _refuse(self._where, self._declaration, expected, str(returned))
+        return is_integer and (
+            role == "status"
+            or (
+                not role
+                and any(p.role in ("out", "inout") for p in self._parameters)
+            )
+        )
 
     def _find_sizes(self) -> dict[int, str]:
         """The parameters that are sizes of axes, and which."""
         if not self._has_pointers:
             return {}
         integers = [
-            (i, p.name)
+            (i, p)
             for i, p in enumerate(self._parameters)
-            if p.type.dtype.kind in "iu" and not p.type.is_pointer
+            if p.type.dtype.kind in "iu"
+            and not (p.role or p.value or p.sizes or p.name == SKIP_DISPATCH)
         ]
-        sizes = {i: name for i, name in integers if name in self._letters}
-        names = sorted(self._letters)
-        if (
-            not sizes
-            and len(integers) == len(names) == 1
-            and not integers[0][1]
-        ):
-            sizes[integers[0][0]] = names[0]
-        if not sizes and self._given is None:
+        sizes = {i: p.name for i, p in integers if p.name in self._letters}
+        numbers = [i for i, p in integers if not p.type.is_pointer]
+        only = sorted(self._letters)
+        if not sizes and len(numbers) == len(only) == 1:
+            if not self._parameters[numbers[0]].name:
+                sizes[numbers[0]] = only[0]
+        if not sizes and self._axes is None and not self._has_arrays:
             raise ValueError(
-                f"{self._where}: axes: expected those of each operand and "
-                "result, such as '(3),(3)->()', or a parameter int64_t n, the "
-                f"length of all rows, got none in {self._declaration}"
+                f"{self._where}: axes: expected those of each array, such as "
+                "const double x[3], or a parameter int64_t n, the length of "
+                f"all rows, got none in {self._declaration}"
             )
         return sizes
 
     def arguments(self) -> tuple[Argument, ...]:
-        made = []
-        for i, parameter in enumerate(self._parameters):
-            if i in self._sizes:
-                size = (self._sizes[i],)
-                made.append(Argument(parameter, Kind.SIZE, size))
-                continue
-            kind = Kind.VALUE
-            letters: Letters = ()
-            if parameter.name == SKIP_DISPATCH:
-                kind = Kind.ZERO
-            elif parameter.type.is_pointer:
-                is_const = parameter.type.is_const
-                kind = Kind.OPERAND if is_const else Kind.RESULT
-                letters = ("n",)
-            made.append(Argument(parameter, kind, letters))
-        return tuple(made if self._given is None else self._with_axes(made))
+        made = [self._argument(i, p) for i, p in enumerate(self._parameters)]
+        if self._parsed is not None:
+            made = self._with_axes(made, *map(list, self._parsed))
+        return tuple(map(self._named, made))
 
-    def _with_axes(self, made: Sequence[Argument]) -> list[Argument]:
+    def _argument(self, i: int, p: Parameter) -> Argument:
+        """A parameter with the axes that it has without `axes`."""
+        if p.name == SKIP_DISPATCH:
+            return Argument(dataclasses.replace(p, value="0"), Kind.CONSTANT)
+        if i in self._sizes:
+            own = dataclasses.replace(p, value=self._sizes[i])
+            return Argument(own, Kind.CONSTANT)
+        if p.value:
+            return Argument(p, Kind.CONSTANT)
+        self._check(p)
+        if not p.type.is_pointer:
+            return Argument(p, Kind.VALUE)
+        if p.role == "status":
+            return Argument(p, Kind.STATUS)
+        sizes = p.sizes or ()
+        if p.role == "scratch":
+            return Argument(p, Kind.SCRATCH, sizes=sizes)
+        if self._axes is None and not self._has_arrays:
+            sizes = ("n",)
+        return Argument(p, _KINDS[p.role], sizes=sizes)
+
+    def _check(self, p: Parameter) -> None:
+        """Refuses what says too little, or what C has not."""
+        refuse, got = "", str(p)
+        if p.role and not p.type.is_pointer:
+            refuse = f"an array or a pointer that is {p.role}"
+        elif p.role == "status" and (p.sizes or p.type.dtype.kind not in "iu"):
+            refuse = "a pointer to an integer as status"
+        elif p.type.dtype == CHAR and p.role != "scratch":
+            refuse = "the value of what is no number, such as char* uplo = 'U'"
+        elif p.type.is_pointer and not p.type.is_const and not p.role:
+            refuse = f"before a pointer without const, {_ROLES}"
+        elif p.type.is_const and p.role and p.type.is_pointer:
+            refuse = f"no const beside {p.role}"
+        if refuse:
+            _refuse(self._where, self._declaration, refuse, got)
+
+    def _with_axes(
+        self,
+        made: Sequence[Argument],
+        operands: list[Letters],
+        results: list[Letters],
+    ) -> list[Argument]:
         """The same with the axes that the author gives."""
-        assert self._given is not None
-        operands, results = (list(side) for side in self._given)
-        returned = self._declaration.returns
-        wanted = [
-            sum(a.kind in (Kind.VALUE, Kind.OPERAND) for a in made),
-            sum(a.kind == Kind.RESULT for a in made),
+        taken = [
+            sum(a.is_operand for a in made),
+            sum(a.is_result for a in made),
         ]
-        returns = returned is not None and not _returns_status(
-            self._declaration
-        )
-        if [len(operands), len(results)] != [wanted[0], wanted[1] + returns]:
+        returns = self._declaration.returns
+        is_first = returns is not None and not self.returns_status
+        if [len(operands), len(results)] != [taken[0], taken[1] + is_first]:
             raise ValueError(
-                f"{self._where}: axes: expected those of {wanted[0]} operands "
-                f"and {wanted[1] + returns} results, as {self._declaration}, "
+                f"{self._where}: axes: expected those of {taken[0]} operands "
+                f"and {taken[1] + is_first} results, as {self._declaration}, "
                 f"got {self._axes}"
             )
-        own = [results.pop(0)] if returns else []
+        numbers = [results.pop(0)] if is_first else []
         found = []
-        for argument in made:
-            if argument.kind in (Kind.VALUE, Kind.OPERAND):
-                letters = operands.pop(0)
-            elif argument.kind == Kind.RESULT:
-                letters = results.pop(0)
-            else:
-                found.append(argument)
-                continue
-            if argument.kind == Kind.VALUE:
-                own.append(letters)
-            if len(letters) > _MOST_AXES:
-                own.append(letters)
-            found.append(dataclasses.replace(argument, letters=letters))
-        wrong = [letters for letters in own if letters]
+        for a in made:
+            letters = [operands.pop(0)] if a.is_operand else []
+            letters += [results.pop(0)] if a.is_result else []
+            if a.kind == Kind.VALUE:
+                numbers += letters
+            if letters[1:] and letters[0] != letters[1]:
+                raise ValueError(
+                    f"{self._where}: axes: expected the same of an operand and "
+                    f"its result for {a.parameter}, got {self._axes}"
+                )
+            if letters:
+                a = dataclasses.replace(a, sizes=letters[0])
+            found.append(a)
+        wrong = [letters for letters in numbers if letters]
         if wrong:
             raise ValueError(
-                f"{self._where}: axes: expected () for a number and at most "
-                f"{_MOST_AXES} for a pointer, got ({','.join(wrong[0])}), as "
-                f"{self._declaration}"
+                f"{self._where}: axes: expected () for a number, got "
+                f"({','.join(wrong[0])}), as {self._declaration}"
             )
         return found
+
+    def _named(self, a: Argument) -> Argument:
+        """The same with a name for each axis: of "n-1" one of its own."""
+        letters = tuple(
+            size
+            if size.isalnum() or size.isidentifier()
+            else re.sub(r"\W+", "_", size.translate(_WORDS)).strip("_")
+            for size in a.sizes
+        )
+        return dataclasses.replace(a, letters=letters)

@@ -1,7 +1,7 @@
 """`numba_kernel` makes an operation from a Python function, by numba.
 
-numba's `cfunc` compiles a C function of arrays, which the handler
-`xla_ffi_kit.call` calls. A call needs no Python frame and no GIL.
+numba's `cfunc` compiles a C function of arrays for each dtype, and the compiler
+of strings the handler that calls it. A call needs no Python frame and no GIL.
 """
 
 from __future__ import annotations
@@ -16,59 +16,22 @@ import numpy as np
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
-from xla_ffi_kit.functions import function_table, numba_identity, numba_source
-from xla_ffi_kit.functions.function_table import FunctionKernel
-from xla_ffi_kit.functions.layout import Kind
+from xla_ffi_kit.functions import (
+    function_library,
+    numba_identity,
+    numba_source,
+)
+from xla_ffi_kit.functions import source as sources
+from xla_ffi_kit.functions.function_library import FunctionLibrary
 from xla_ffi_kit.functions.pointer import Pointer
 from xla_ffi_kit.op import axes as kernel_of
-from xla_ffi_kit.op.device_kernel import Attributes, Request
 from xla_ffi_kit.op.spec import AttributeType, Options
 from xla_ffi_kit.strings.text import element_types, references
 from xla_ffi_kit.strings.text.element_types import DTypes
+from xla_ffi_kit.strings.text.loops import Parameters
+from xla_ffi_kit.strings.text.source import OF, Place, Source
 
 _WITHOUT = ("bfloat16", "float16")  # numba has no arithmetic for them
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NumbaKernel(FunctionKernel):
-    """A numba kernel, which the handler `xla_ffi_kit.call` calls.
-
-    Attributes:
-      arrays: what it takes. The handler knows it by a name for each dtype.
-    """
-
-    arrays: numba_source.Arrays
-
-    def prepare(self, request: Request) -> Attributes:
-        """The attributes of a call: the function of its dtype, and values."""
-        types = {x.dtype.name for x in (*request.operands, *request.results)}
-        known = {dtype.name for dtype in self.arrays.dtypes}
-        if len(types) > 1 or not types <= known:
-            raise TypeError(
-                f"{self.name}: call: expected {self.arrays}, got arrays of "
-                f"{', '.join(sorted(types))}"
-            )
-        given: dict[str, object] = {"name": f"{self.function}.{types.pop()}"}
-        words: list[np.ndarray] = []
-        for name, declared in self.arrays.attributes.items():
-            words += _words(request.attributes[name], declared)
-        if words:
-            given["values"] = np.concatenate(words)
-        return lambda _: given
-
-
-def _words(
-    value: object, declared: np.dtype | tuple[np.dtype]
-) -> list[np.ndarray]:
-    """An attribute as xla_ffi/call/arrays.h has it."""
-    dtype = numba_source.element(declared)
-    array = np.atleast_1d(np.asarray(value, dtype))
-    data = array.tobytes()
-    data += bytes(-len(data) % 8)
-    head = [element_types.number_of(dtype), array.size, len(data) // 8]
-    return [np.array(head, np.int64), np.frombuffer(data, np.int64)]
-
-
 _lock = threading.Lock()
 
 
@@ -143,11 +106,12 @@ def numba_kernel(
             attributes=attributes,
             dtypes=_dtypes(name, dtypes),
         )
+        parameters = Parameters(reference, results, declared)
         chosen = options.get("handlers") or {}
-        function = _define(numba, kernel, arrays, chosen.get("cpu"))
-        called = NumbaKernel(name=name, function=function, arrays=arrays)
+        library = _library(numba, kernel, arrays, parameters, chosen.get("cpu"))
         given = options.copy()
-        given["handlers"] = {**chosen, "cpu": called}
+        given["handlers"] = {**chosen, "cpu": library.target}
+        given["libraries"] = library
         given["attributes"] = attributes
         return FfiOp(
             name,
@@ -205,33 +169,41 @@ def _check_dtype(where: str, dtype: np.dtype) -> None:
         )
 
 
-def _define(
+def _library(
     numba: ModuleType,
     kernel: Callable[..., None],
     arrays: numba_source.Arrays,
+    parameters: Parameters,
     chosen: object,
-) -> str:
-    """Compiles the kernel and defines it, once; returns its name."""
+) -> FunctionLibrary:
+    """Compiles the kernel, once, and the handler that calls it."""
     identity = numba_identity.digest(kernel, *dataclasses.astuple(arrays))
-    name = f"{arrays.name}.{identity}" if chosen is None else chosen
-    if not isinstance(name, str) or not name:
+    target = f"{arrays.name}.{identity}" if chosen is None else chosen
+    if not isinstance(target, str) or not target:
         raise BuildError(
             f"{arrays.name}: handlers: expected the name of a custom call "
-            f"target for cpu, got {name!r}"
+            f"target for cpu, got {target!r}"
         )
     with _lock:
-        for dtype in arrays.dtypes:
-            known = function_table.identity_of(f"{name}.{dtype}")
-            if known not in (None, identity):
-                raise BuildError(
-                    f"{arrays.name}: handlers: expected a custom call target "
-                    f"of its own for cpu, got {name}, which another kernel of "
-                    "this process has"
-                )
-        if known is None:
-            for dtype, function in _compile(numba, kernel, arrays).items():
-                _define_one(name, dtype, identity, function, arrays)
-    return name
+        known = function_library.known(target)
+        if known is not None:
+            if {p.identity for p in known.pointers} == {identity}:
+                return known
+            raise BuildError(
+                f"{arrays.name}: handlers: expected a custom call target of "
+                f"its own for cpu, got {target}, which another kernel of this "
+                "process has"
+            )
+        functions = _compile(numba, kernel, arrays)
+        return function_library.load(
+            _source(target, arrays, parameters),
+            target,
+            [
+                Pointer(f.address, owner=f, identity=identity)
+                for f in (functions[dtype] for dtype in arrays.dtypes)
+            ],
+            told=f"the numba kernel, by the handler {target}",
+        )
 
 
 def _compile(
@@ -245,35 +217,59 @@ def _compile(
         ) from error
 
 
-def _define_one(
-    name: str,
-    dtype: np.dtype,
-    identity: str,
-    function: numba_source.CFunction,
-    arrays: numba_source.Arrays,
-) -> None:
-    """Makes the C function of one dtype known to the handler."""
-    parameters = [
-        function_table.parameter(Kind.OPERAND, dtype, axes)
-        for axes in arrays.operand_axes
+def _source(
+    target: str, arrays: numba_source.Arrays, parameters: Parameters
+) -> Source:
+    """The handler's function, which calls that of the dtype of its arrays."""
+    data: list[str] = []
+    sizes: list[str] = []
+    own = zip(parameters.operands, arrays.operand_axes, strict=True)
+    written = zip(parameters.results, arrays.result_axes, strict=True)
+    for name, axes in own:
+        _add_array(f"{OF}{name}", axes, data, sizes)
+    for name, type_ in parameters.attributes.items():
+        is_array = type_.startswith("kit::Array")
+        data.append(f"{OF}{name}.data()" if is_array else f"&{OF}{name}")
+        sizes.append(f"{OF}{name}.size()" if is_array else "1")
+    for name, axes in written:
+        _add_array(f"{OF}{name}", axes, data, sizes)
+    dtypes = [dtype.name for dtype in arrays.dtypes]
+    types = element_types.template_arguments(arrays.name, dtypes)
+    places = [
+        f"template <> constexpr int kit_place<{type_}> = {i};"
+        for i, type_ in enumerate(types)
     ]
-    parameters += [
-        function_table.parameter(
-            Kind.ATTRIBUTE,
-            numba_source.element(declared),
-            isinstance(declared, tuple),
-        )
-        for declared in arrays.attributes.values()
+    declarations = parameters.declarations("T", parameters.attributes.values())
+    lines = [
+        f"// {target}\n{sources.exported(len(types))}",
+        "template <typename T> constexpr int kit_place = -1;",
+        *places,
+        "template <typename T>",
+        f"const char* kit_call({', '.join(declarations)}) {{",
+        f"const void* const data[] = {{{', '.join(data)}}};",
+        f"const int64_t sizes[] = {{{', '.join(sizes)}}};",
+        "auto* const function = reinterpret_cast<int64_t (*)("
+        "const void* const*, const int64_t*)>(",
+        f"{sources.FUNCTIONS}[kit_place<T>]);",
+        "const bool raised = function(data, sizes) != 0;",
+        'return raised ? "the numba kernel raised an exception" : nullptr;',
+        "}",
     ]
-    parameters += [
-        function_table.parameter(Kind.RESULT, dtype, axes)
-        for axes in arrays.result_axes
-    ]
-    function_table.define(
-        arrays.name,
-        f"{name}.{dtype}",
-        Pointer(function.address, owner=function, identity=identity),
-        parameters,
-        signature="the numba kernel",
-        failure=f"{arrays.name}: the numba kernel raised an exception",
+    return Source(
+        name=arrays.name,
+        code="\n".join(lines) + "\n",
+        function="kit_call",
+        instances=types,
+        operands=parameters.operands,
+        attributes=tuple(parameters.attributes),
+        place=Place(f"<call of {arrays.name}>", 1),
     )
+
+
+def _add_array(
+    variable: str, axes: int, data: list[str], sizes: list[str]
+) -> None:
+    """An array's address; its rows, and the sizes of its own axes."""
+    data.append(f"{variable}.data()")
+    sizes.append(f"{variable}.Product({variable}.rank() - {axes})")
+    sizes += [f"{variable}.dim({axis})" for axis in range(-axes, 0)]

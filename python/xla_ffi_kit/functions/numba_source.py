@@ -1,9 +1,8 @@
 """Compiles a numba kernel as a C function of arrays.
 
-The handler `xla_ffi_kit.call` gives such a function addresses and sizes. Around
-the kernel stands Python that makes arrays of them. It is source code, because
-numba specializes on the numbers of operands and axes only where they are
-literals.
+The handler gives such a function addresses and sizes. Around the kernel stands
+Python that makes arrays of them. It is source code, because numba specializes
+on the numbers of operands and axes only where they are literals.
 """
 
 from __future__ import annotations
@@ -51,9 +50,11 @@ def element(declared: np.dtype | tuple[np.dtype]) -> np.dtype:
 def compile_functions(
     numba: ModuleType, kernel: Callable[..., None], arrays: Arrays
 ) -> dict[np.dtype, CFunction]:
-    """The C functions of a kernel, `XlaFfiKit_ArraysFn`, by dtype.
+    """The C functions of a kernel, by dtype.
 
-    Keep them alive as long as XLA may call them.
+    Each takes addresses and sizes: of an operand or result the number of rows,
+    then its own axes; of an attribute the number of elements. It returns 1 if
+    the kernel raised. Keep them alive as long as XLA may call them.
     """
     types = numba.types
     number_of = numba.np.numpy_support.from_dtype

@@ -16,15 +16,17 @@ from xla_ffi_kit.functions import declaration as declarations
 from xla_ffi_kit.functions.declaration import SKIP_DISPATCH, Declaration
 
 _KINDS = (
-    "an address, a function pointer of ctypes or cffi, a capsule of Cython or "
-    "a cfunc of numba, or library= and symbol="
+    "an address, a function pointer of ctypes or cffi, a capsule, a cfunc of "
+    "numba, or library= and symbol="
 )
-# What Cython calls the types of SciPy's BLAS and LAPACK, of which d is double
-# and s is float (the modules' .pxd files), and complex numbers.
+# What Cython calls the types of SciPy's BLAS and LAPACK (the modules' .pxd
+# files), and complex numbers.
 _SCIPY = "__pyx_t_5scipy_6linalg_(?:11cython_blas|13cython_lapack)"
 _CYTHON_NAMES = {
     rf"\b{_SCIPY}_d\b": "double",
     rf"\b{_SCIPY}_s\b": "float",
+    rf"\b{_SCIPY}_z\b": "double complex",
+    rf"\b{_SCIPY}_c\b": "float complex",
     r"\b__pyx_t_(float|double)_complex\b": r"\1 complex",
 }
 # Libraries by path, with the inode and time of the file when it was first seen.
@@ -51,7 +53,7 @@ class Pointer:
     identity: str = ""
     told: Declaration | None = None
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """Which function it is, in a few words."""
         name = f"the C function {self.name}" if self.name else "a C function"
         return f"{name} of {self.library}" if self.library else name
@@ -168,7 +170,7 @@ def _of_ctypes(where: str, function: ctypes._FuncPointer) -> Pointer:
 
 
 def _of_capsule(where: str, capsule: object) -> Pointer:
-    """Cython's: the capsule's name is the function's type."""
+    """Cython's has the function's type as its name, f2py's has no name."""
     api = ctypes.pythonapi
     get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(
         ("PyCapsule_GetName", api)
@@ -180,7 +182,10 @@ def _of_capsule(where: str, capsule: object) -> Pointer:
     text = (name or b"").decode(errors="replace")
     for theirs, ours in _CYTHON_NAMES.items():
         text = re.sub(theirs, ours, text)
-    told = declarations.parse(f"{where}: function: the capsule's name", text)
+    told = None
+    if "(" in text:
+        what = f"{where}: function: the capsule's name"
+        told = declarations.parse(what, text)
     address = get_pointer(capsule, name) or 0
     return Pointer(address, owner=capsule, told=told)
 

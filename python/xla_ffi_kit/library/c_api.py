@@ -74,7 +74,6 @@ class HandlerTable(ctypes.Structure):
         ("types", c_void_p),
         ("register_all", c_void_p),
         ("parallel_for", POINTER(c_void_p)),  # not in the oldest tables
-        ("define_function", c_void_p),
     ]
 
 

@@ -106,7 +106,7 @@ class HandlerLibrary:
     def __repr__(self) -> str:
         return f"HandlerLibrary({self.path!r})"
 
-    def explain(self, target: str) -> str:
+    def report(self, target: str) -> str:
         """How a handler runs, in a few words."""
         return f"the handler {target} of {os.path.basename(self.path)}"
 
@@ -164,14 +164,6 @@ class HandlerLibrary:
         """The address of the library's parallel loop."""
         slot = _parallel_for(self._table)
         return slot[0] if slot else None
-
-    @property
-    def define_function(self) -> int | None:
-        """The address of what tells `xla_ffi_kit.call` of a C function."""
-        if self._table.struct_size < ctypes.sizeof(c_api.HandlerTable):
-            return None
-        address: int | None = self._table.define_function
-        return address
 
     def handler(self, target: str, platform: str | None = None) -> Handler:
         """The handler of `target`; HandlerLibraryError if there is none.
@@ -251,7 +243,7 @@ def _parallel_for(
     table: c_api.HandlerTable,
 ) -> ctypes._Pointer[ctypes.c_void_p] | None:
     """Finds where the library keeps the address of its parallel loop."""
-    if table.struct_size < c_api.HandlerTable.define_function.offset:
+    if table.struct_size < ctypes.sizeof(c_api.HandlerTable):
         return None
     return table.parallel_for or None
 

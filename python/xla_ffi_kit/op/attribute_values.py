@@ -209,7 +209,7 @@ def depend_on_rows(
         return False
     rows = []
     for i, x in enumerate(operands):
-        batch = spec.own_axes(i, x)
+        batch = spec.batch_rank(i, x)
         shape: Any = (*(_Unknown() for _ in range(batch)), *x.shape[batch:])
         rows.append(jax.ShapeDtypeStruct(shape, x.dtype))
     try:

@@ -71,26 +71,27 @@ def check(
 ) -> None:
     """ValueError if axes of one name differ in size."""
     if spec.result_letters is None:
-        return  # nothing names axes
+        return  # There are numbers of axes alone, and no names.
     if results and len(spec.result_letters) > len(results):
         _check_count(spec, len(results))
-    known: dict[str, tuple[str, int]] = {}
-    every = [
+    # For each name, which operand or result has it first, and of what size.
+    sizes: dict[str, tuple[str, int]] = {}
+    arrays = [
         *((f"operand {o.name}", o.letters) for o in spec.operands),
         *(
             (f"result {i}", letters)
             for i, letters in enumerate(spec.result_letters)
         ),
     ]
-    for (what, letters), x in zip(every, (*operands, *results), strict=False):
+    for (what, letters), x in zip(arrays, (*operands, *results), strict=False):
         if len(x.shape) < len(letters):
             rank = f"rank >= {len(letters)}, axes ({','.join(letters)})"
             raise ValueError(spec.error(what, rank, f"rank {len(x.shape)}"))
-        own = x.shape[len(x.shape) - len(letters) :]
-        for at, (letter, size) in enumerate(zip(letters, own, strict=True)):
+        kernel = x.shape[len(x.shape) - len(letters) :]
+        for at, (letter, size) in enumerate(zip(letters, kernel, strict=True)):
             if not isinstance(size, int):
-                continue  # symbolic
-            other, expected = known.setdefault(letter, (what, size))
+                continue  # An export with any size checks it when it is called.
+            other, expected = sizes.setdefault(letter, (what, size))
             if letter.isdecimal():
                 other, expected = "", int(letter)
             if size != expected:
@@ -105,7 +106,7 @@ def _check_count(spec: OpSpec, results: int) -> None:
 
     Without some operands, or for some attributes, there may be fewer.
     """
-    if not spec.attributes and len(spec.operands) == spec.places:
+    if not spec.attributes and len(spec.operands) == spec.full_count:
         expected = f"the axes of {results} results or fewer"
         got = f"{len(spec.result_letters or ())}"
         raise ValueError(spec.error("axes", expected, got))

@@ -52,7 +52,7 @@ def find(libraries: Sequence[HandlerLibrary], handlers: Handlers) -> Contract:
     if not libraries:
         return Contract(why="no library with its handler is given")
     first, *_ = targets.values()
-    missing, offered = "", set[str]()
+    missing, names = "", set[str]()
     for platform in sorted(targets, key=lambda p: p != "cpu"):
         for library in libraries:
             if not library.exists:
@@ -63,16 +63,15 @@ def find(libraries: Sequence[HandlerLibrary], handlers: Handlers) -> Contract:
                 handler = library.handlers.get((targets[platform], platform))
             except HandlerLibraryError as error:
                 return Contract(why=str(error), may_come=True)
-            offered |= {name for name, _ in library.handlers}
+            names |= {name for name, _ in library.handlers}
             if handler is not None:
                 file = os.path.basename(library.path)
                 source = f"{targets[platform]} of {file}"
-                found = handler.signature()
                 why = f"the handler {source} states none"
-                return Contract(found, source, why)
+                return Contract(handler.signature(), source, why)
     why = missing or (
         f"no library has a handler {first!r}; they offer: "
-        f"{', '.join(sorted(offered)) or 'none'}"
+        f"{', '.join(sorted(names)) or 'none'}"
     )
     return Contract(why=why, may_come=bool(missing))
 
@@ -95,7 +94,8 @@ def check(spec: OpSpec, source: str, names: Sequence[str]) -> None:
     """
     _check_attributes(spec, source, names)
     for combination in spec.dtypes or ():
-        for argument, name in zip(spec.told, combination, strict=False):
+        arguments = spec.signature_operands
+        for argument, name in zip(arguments, combination, strict=False):
             dtype = _short(name)
             if argument.dtypes and dtype not in argument.dtypes:
                 expected = (
@@ -106,53 +106,53 @@ def check(spec: OpSpec, source: str, names: Sequence[str]) -> None:
 
 
 def _check_attributes(spec: OpSpec, source: str, names: Sequence[str]) -> None:
-    every = spec.every_attribute
-    given = {
+    declared = {
         name: _in_words(attribute_values.kind_of(spec.name, name, type_))
-        for name, type_ in every.items()
+        for name, type_ in spec.all_attributes.items()
         if type_ is not None
     }
-    wanted = possible(spec)
-    passed = {n for n in names if n in given or n not in every}
-    # Others follow from the shapes of a call.
-    computed = spec.advanced.shape_attributes and passed <= wanted.keys()
-    if passed != wanted.keys() and not computed:
-        more = sorted(passed) if passed > wanted.keys() else []
-        own = ", ".join(f'"{n}": None' for n in more if n not in wanted)
-        remedy = f"; attributes={{{own}}} keeps such from it" if own else ""
-        expected = (
-            f"{{{', '.join(wanted)}}}, as the handler {source} takes them"
-        )
+    taken = possible(spec)
+    passed = {n for n in names if n in declared or n not in spec.all_attributes}
+    # The attributes that are missing follow from the shapes of a call.
+    computed = spec.advanced.shape_attributes and passed <= taken.keys()
+    if passed != taken.keys() and not computed:
+        more = sorted(passed - taken.keys()) if passed > taken.keys() else []
+        nones = ", ".join(f'"{n}": None' for n in more)
+        remedy = f"; attributes={{{nones}}} keeps such from it" if more else ""
+        expected = f"{{{', '.join(taken)}}}, as the handler {source} takes them"
         got = f"{{{', '.join(sorted(passed))}}}{remedy}"
         raise ValueError(spec.error("attributes", expected, got))
-    for name, attribute in wanted.items():
-        if name in given and given[name] not in attribute.types:
+    for name, attribute in taken.items():
+        if name in declared and declared[name] not in attribute.types:
             types = " or ".join(attribute.types)
             expected = f"the type {types}, as the handler {source} takes it"
             what = f"attribute {name}"
-            raise ValueError(spec.error(what, expected, given[name]))
+            raise ValueError(spec.error(what, expected, declared[name]))
 
 
 def possible(spec: OpSpec) -> dict[str, Attribute]:
     """The handler's attributes that some call has, by name."""
     if spec.contract is None:
         return {}
-    pairs = zip(spec.operands, spec.told, strict=False)
+    pairs = zip(spec.operands, spec.signature_operands, strict=False)
     always = {a.name for o, a in pairs if not o.is_optional}
-    every = spec.contract.attributes
-    return {a.name: a for a in every if a.unless_given not in always}
+    return {
+        attribute.name: attribute
+        for attribute in spec.contract.attributes
+        if attribute.unless_given not in always
+    }
 
 
-def check_values(spec: OpSpec, given: Mapping[str, object]) -> None:
+def check_values(spec: OpSpec, values: Mapping[str, object]) -> None:
     """ValueError if the handler takes no attributes of such values.
 
     It would say so itself when it runs. But the reference is traced before, and
     may break on them.
     """
-    known = spec.contract.attributes if spec.contract is not None else ()
-    for attribute in known:
-        if attribute.name in given:
-            wrong = _mismatch(attribute, given[attribute.name])
+    attributes = spec.contract.attributes if spec.contract is not None else ()
+    for attribute in attributes:
+        if attribute.name in values:
+            wrong = _mismatch(attribute, values[attribute.name])
             if wrong is not None:
                 what = f"attribute {attribute.name}"
                 raise ValueError(spec.error(what, *wrong))
@@ -200,10 +200,10 @@ def _short(dtype: object) -> str:
 
 def check_dtypes(spec: OpSpec, operands: Sequence[Typed]) -> None:
     """TypeError if operands have dtypes that the handler does not take."""
-    names = spec.operand_names
+    names, arguments = spec.operand_names, spec.signature_operands
     dtypes = [x.dtype.name for x in operands]
-    places = {argument.name: i for i, argument in enumerate(spec.told)}
-    for argument, name, got in zip(spec.told, names, dtypes, strict=True):
+    places = {argument.name: i for i, argument in enumerate(arguments)}
+    for argument, name, got in zip(arguments, names, dtypes, strict=True):
         allowed = [_long(dtype) for dtype in argument.dtypes]
         expected = f"dtype {', '.join(allowed)}"
         if argument.dtype_of in places:

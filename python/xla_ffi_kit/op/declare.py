@@ -6,8 +6,9 @@ Raises TypeError or ValueError if options contradict each other.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NoReturn, get_args
 
 from xla_ffi_kit import _check, _dtypes
@@ -15,16 +16,10 @@ from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library import handler_library
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 from xla_ffi_kit.library.signature import Argument
-from xla_ffi_kit.op import (
-    attribute_values,
-    operand_checks,
-    option_checks,
-    python_signature,
-)
+from xla_ffi_kit.op import attribute_values, python_signature
 from xla_ffi_kit.op import axes as kernel
 from xla_ffi_kit.op import contract as contracts
 from xla_ffi_kit.op.contract import Contract
-from xla_ffi_kit.op.device_kernel import target_of
 from xla_ffi_kit.op.spec import (
     Advanced,
     AttributeType,
@@ -32,11 +27,15 @@ from xla_ffi_kit.op.spec import (
     Operand,
     OpSpec,
     Options,
+    PlatformHandler,
     ShapeFunction,
     ShardedKernelAxes,
+    TargetsByDtypes,
     VmapMethod,
     each,
     message,
+    target_of,
+    targets_of,
 )
 
 _POSITIONAL = (
@@ -56,24 +55,23 @@ def declare(
     """Returns the spec; the arguments are those of `FfiOp`."""
     if not isinstance(name, str):
         raise TypeError(f"FfiOp: name: expected a string, got {name!r}")
-    option_checks.check(name, options)
+    _check_kinds(name, options)
     advanced = options.get("advanced") or Advanced()
     parameters = python_signature.parameters(name, reference, results)
     libraries = handler_library.all_of(
         options.get("libraries", ()), f"{name}: libraries"
     )
-    given = options.get("handlers")
-    handlers = (
-        dict.fromkeys(_platforms(name, libraries), name)
-        if given is None
-        else dict(given)
-    )
+    handlers = options.get("handlers")
+    # The program may register the target through `jax.ffi`, on any platform.
+    if_registered = handlers is None and not libraries
+    if handlers is None:
+        handlers = dict.fromkeys(_platforms(name, libraries), name)
     contract = contracts.find(libraries, handlers)
-    reader = _Reader(name, parameters, contract)
+    reader = _OptionReader(name, parameters, contract)
     operands, result_letters = reader.operands(
         kernel_axes, options.get("axes"), options.get("shared")
     )
-    declared = dict(options.get("attributes") or {})
+    dtypes, by_dtypes = reader.targets_by_dtypes(dtypes, handlers)
     bilinear = reader.bilinear(options)
     linear = reader.among_operands("linear", options.get("linear", ()))
     spec = OpSpec(
@@ -82,26 +80,27 @@ def declare(
         results=results,
         parameters=parameters,
         operands=operands,
-        every_attribute=declared,
+        all_attributes=dict(options.get("attributes") or {}),
         dtypes=reader.dtypes(dtypes),
         result_letters=result_letters,
-        handlers=handlers,
+        handlers=by_dtypes,
         libraries=libraries,
-        # If nothing names the platforms, it may be registered on any of them.
-        if_registered=given is None and not libraries,
+        if_registered=if_registered,
         contract=contract.signature,
         jvp=options.get("jvp"),
-        vjp=option_checks.pair(name, options.get("vjp")),
+        vjp=_pair(name, options.get("vjp")),
         linear_parameters=bilinear or linear,
         is_bilinear=bool(bilinear),
         transpose=options.get("transpose"),
+        solves=options.get("solves"),
+        linear_solve=options.get("linear_solve"),
         aliases=dict(options.get("aliases") or {}),
         advanced=advanced,
     )
-    every = reader.attributes(spec)
+    attributes = reader.attributes(spec)
     _check_names(spec, reader)
     spec = dataclasses.replace(
-        spec, every_attribute=every, problem=reader.problem
+        spec, all_attributes=attributes, problem=reader.problem
     )
     if not spec.problem:
         _check_together(spec)
@@ -114,11 +113,95 @@ def _platforms(name: str, libraries: Sequence[HandlerLibrary]) -> list[str]:
     """The platforms whose handlers libraries have, or may have."""
     if not libraries:
         return ["cpu", "cuda"]
-    own = [p for library in libraries for p in library.platforms(name)]
-    return own or [p for library in libraries for p in library.platforms()]
+    of_name = [p for library in libraries for p in library.platforms(name)]
+    return of_name or [p for library in libraries for p in library.platforms()]
 
 
-class _Reader:
+# --- Each option by itself ----------------------------------------------------
+
+
+def check_names(name: str, options: Options) -> None:
+    """TypeError for a keyword that a decorator cannot pass on to `FfiOp`."""
+    for wrong in sorted(options.keys() - Options.__annotations__.keys()):
+        raise TypeError(f"{name}: got an unexpected keyword argument {wrong!r}")
+
+
+def among(
+    op: str, what: str, kind: str, names: object, valid: Collection[str]
+) -> tuple[str, ...]:
+    """Names of operands or results, one or several; error for an unknown."""
+    for name in each(names):
+        if name not in valid:
+            near = _near(name, valid)
+            any_of = f"a name of the {kind} {', '.join(valid) or '(none)'}"
+            expected = repr(near[0]) if near else any_of
+            raise ValueError(message(op, what, expected, repr(name)))
+    return tuple(map(str, each(names)))
+
+
+def _near(wrong: object, valid: Collection[str]) -> list[str]:
+    text = str(wrong)
+    near = [n for n in valid if text in n or (len(n) > 2 and n in text)]
+    return near + difflib.get_close_matches(text, valid)
+
+
+def _check_kinds(name: str, options: Options) -> None:
+    """TypeError for an option that is another kind of object."""
+    for what, kind, noun in (
+        ("handlers", Mapping, "a mapping"),
+        ("attributes", Mapping, "a mapping"),
+        ("aliases", Mapping, "a mapping"),
+        ("advanced", Advanced, "xla_ffi_kit.Advanced(...)"),
+    ):
+        option = options.get(what)
+        if option is not None and not isinstance(option, kind):
+            raise TypeError(message(name, what, noun, repr(option)))
+    advanced = options.get("advanced") or Advanced()
+    if not isinstance(advanced.workspace, Mapping):
+        got = repr(advanced.workspace)
+        raise TypeError(message(name, "workspace", "a mapping", got))
+    functions = {
+        "jvp": options.get("jvp"),
+        "transpose": options.get("transpose"),
+        "solves": options.get("solves"),
+        "linear_solve": options.get("linear_solve"),
+        "check": advanced.check,
+        "partitioned": advanced.partitioned,
+        "shape_attributes": advanced.shape_attributes,
+        **{f"workspace: {p}": f for p, f in advanced.workspace.items()},
+    }
+    for what, function in functions.items():
+        if function is not None and not callable(function):
+            raise TypeError(message(name, what, "a function", repr(function)))
+    for platform, handler in (options.get("handlers") or {}).items():
+        if isinstance(handler, Mapping):
+            is_handler = all(isinstance(t, str) for t in handler.values())
+        else:
+            is_handler = target_of(handler) is not None or callable(handler)
+        if not is_handler:
+            expected = "a custom call target, one for each dtype, or a function"
+            what = f"handlers: {platform}"
+            raise TypeError(message(name, what, expected, repr(handler)))
+    for part in each(advanced.part_of):
+        if not isinstance(part, str):
+            expected = "the name of a function, or several names"
+            raise TypeError(message(name, "part_of", expected, repr(part)))
+
+
+def _pair(name: str, vjp: object) -> Any:
+    """The option `vjp`; TypeError if it is not a pair of functions."""
+    is_pair = isinstance(vjp, list | tuple) and len(vjp) == 2
+    rules = vjp if isinstance(vjp, list | tuple) else ()
+    if vjp is not None and not (is_pair and all(map(callable, rules))):
+        expected = "a pair of functions, (fwd, bwd)"
+        raise TypeError(message(name, "vjp", expected, repr(vjp)))
+    return vjp
+
+
+# --- With the reference's parameters and the handler's signature --------------
+
+
+class _OptionReader:
     """Reads what names operands and attributes, or follows from a signature.
 
     Attributes:
@@ -131,13 +214,13 @@ class _Reader:
         self._name = name
         self._contract = contract
         self.problem = ""
-        every = parameters.parameters.values()
-        self.keywords = [p.name for p in every if p.kind is p.KEYWORD_ONLY]
-        self._positional = [p for p in every if p.kind in _POSITIONAL]
-        more = [p for p in every if p.kind is p.VAR_POSITIONAL]
-        self._is_variadic = bool(more)
-        self._takes_any = any(p.kind is p.VAR_KEYWORD for p in every)
-        self.names = [p.name for p in (*self._positional, *more)]
+        members = parameters.parameters.values()
+        self.keywords = [p.name for p in members if p.kind is p.KEYWORD_ONLY]
+        self._positional = [p for p in members if p.kind in _POSITIONAL]
+        repeated = [p for p in members if p.kind is p.VAR_POSITIONAL]
+        self._is_variadic = bool(repeated)
+        self._takes_any = any(p.kind is p.VAR_KEYWORD for p in members)
+        self.names = [p.name for p in (*self._positional, *repeated)]
         if "implementation" in self.keywords:
             raise TypeError(
                 f"{name}: attribute implementation: expected another name; "
@@ -154,37 +237,33 @@ class _Reader:
             raise TypeError(text)
         self.problem = self.problem or text
 
-    def among_operands(self, what: str, given: object) -> tuple[str, ...]:
-        return option_checks.among(
-            *(self._name, what, "operands"), given, self.names
-        )
+    def among_operands(self, what: str, names: object) -> tuple[str, ...]:
+        return among(self._name, what, "operands", names, self.names)
 
     def bilinear(self, options: Options) -> tuple[str, ...]:
         """The two operands of `bilinear`; none without the option."""
-        given = options.get("bilinear", ())
-        found = self.among_operands("bilinear", given)
-        if found and options.get("linear"):
+        option = options.get("bilinear", ())
+        names = self.among_operands("bilinear", option)
+        if names and options.get("linear"):
             expected, got = "one of them", "both"
             raise ValueError(
                 message(self._name, "linear, bilinear", expected, got)
             )
         repeated = self.names[-1] if self._is_variadic else None
-        if found and (len(set(found)) != 2 or repeated in found):
+        if names and (len(set(names)) != 2 or repeated in names):
             expected = "two operands, each one array, such as ('a', 'x')"
-            raise ValueError(message(self._name, "bilinear", expected, given))
-        return found
+            raise ValueError(message(self._name, "bilinear", expected, option))
+        return names
 
-    def among_results(self, what: str, given: Iterable[str | int]) -> None:
+    def among_results(self, what: str, results: Iterable[str | int]) -> None:
         signature, why = self._contract.signature, self._contract.why
         names = [r.name for r in signature.results] if signature else []
-        for result in given:
+        for result in results:
             if isinstance(result, str) and not names:
                 expected = "the index of a result"
                 self._missing(what, expected, why, repr(result))
             elif not isinstance(result, int) or result < 0:
-                option_checks.among(
-                    *(self._name, what, "results"), (result,), names
-                )
+                among(self._name, what, "results", (result,), names)
 
     def operands(
         self, kernel_axes: int | None, axes: object, shared: object
@@ -198,11 +277,11 @@ class _Reader:
             shared = [name for name, a in pairs if a.is_shared]
         shared = self.among_operands("shared", shared)
         last = len(self.names) - 1
-        made = tuple(
+        operands = tuple(
             Operand(
                 name=name,
                 parameter=name,
-                place=i,
+                position=i,
                 axes=counts[i],
                 letters=letters[i] if letters else (),
                 is_optional=name in optional,
@@ -211,7 +290,7 @@ class _Reader:
             )
             for i, name in enumerate(self.names)
         )
-        return made, results
+        return operands, results
 
     def _arguments(self, optional: Sequence[str]) -> Sequence[Argument]:
         """The operands in the handler's signature, if it has one.
@@ -221,25 +300,25 @@ class _Reader:
         signature = self._contract.signature
         if signature is None:
             return ()
-        taken, count = signature.operands, len(self.names)
-        told = signature.operands_of(count)
-        repeats = any(operand.is_repeated for operand in taken)
+        operands, count = signature.operands, len(self.names)
+        arguments = signature.operands_of(count)
+        repeats = any(operand.is_repeated for operand in operands)
         as_taken = f"as the handler {self._contract.source} takes them"
-        if told is None or (self._is_variadic and not repeats):
-            least = sum(not operand.is_optional for operand in taken)
-            number = f"{least} to {len(taken)}"
-            if least == len(taken):
+        if arguments is None or (self._is_variadic and not repeats):
+            least = sum(not operand.is_optional for operand in operands)
+            number = f"{least} to {len(operands)}"
+            if least == len(operands):
                 number = str(least)
-            names = ", ".join(str(o).partition(":")[0] for o in taken)
+            names = ", ".join(str(o).partition(":")[0] for o in operands)
             expected = f"{number} operands, ({names}), {as_taken}"
             got = f"{count}: ({', '.join(self.names)})"
             raise ValueError(message(self._name, "reference", expected, got))
-        for name, argument in zip(self.names, told, strict=True):
+        for name, argument in zip(self.names, arguments, strict=True):
             if name in optional and not (argument.is_optional or repeats):
                 expected = f"no default None, {as_taken}"
                 what = f"operand {name}"
                 raise ValueError(message(self._name, what, expected, "one"))
-        return told
+        return arguments
 
     def _axes(
         self, kernel_axes: object, axes: object, arguments: Sequence[Argument]
@@ -248,15 +327,18 @@ class _Reader:
         count = len(self.names)
         if axes is not None or kernel_axes is not None or not count:
             return kernel.declared(self._name, self.names, kernel_axes, axes)
-        told = [argument.kernel_axes for argument in arguments]
-        found = [axes for axes in told if axes is not None]
-        if len(found) < count:
+        counts = [
+            argument.kernel_axes
+            for argument in arguments
+            if argument.kernel_axes is not None
+        ]
+        if len(counts) < count:
             why = self._contract.why
             if arguments:
                 why = f"{self._contract.source} does not say its axes"
             self._missing("axes, kernel_axes", kernel.ASKED, why)
-            found = [0] * count
-        return found, None, None
+            counts = [0] * count
+        return counts, None, None
 
     def dtypes(
         self, dtypes: Sequence[DType | Sequence[DType]] | None
@@ -273,33 +355,59 @@ class _Reader:
         where, count = f"{self._name}: dtypes", len(self.names)
         allowed = []
         for entry in _check.sequence(where, dtypes):
-            found = [dtype.name for dtype in _dtypes.parse_each(where, entry)]
-            if len(found) == 1 and not isinstance(entry, list | tuple):
-                found *= count
-            if len(found) != count:
+            names = [dtype.name for dtype in _dtypes.parse_each(where, entry)]
+            if len(names) == 1 and not isinstance(entry, list | tuple):
+                names *= count
+            if len(names) != count:
                 expected = f"{count} in each entry, one per operand"
                 raise ValueError(
-                    message(self._name, "dtypes", expected, len(found))
+                    message(self._name, "dtypes", expected, len(names))
                 )
-            allowed.append(tuple(found))
+            allowed.append(tuple(names))
         if not allowed:
             raise ValueError(f"{where}: expected at least one, got none")
         return allowed
 
+    def targets_by_dtypes(
+        self,
+        dtypes: Sequence[DType | Sequence[DType]] | None,
+        handlers: Mapping[str, Any],
+    ) -> tuple[Any, dict[str, PlatformHandler]]:
+        """The dtypes that targets are given for, and the handlers with them.
+
+        Raises ValueError if a platform has other dtypes than the operation.
+        """
+        by_platform = dict(handlers)
+        for platform, targets in handlers.items():
+            if not isinstance(targets, Mapping):
+                continue
+            dtypes = list(targets) if dtypes is None else dtypes
+            names = self.dtypes(list(targets)) or []
+            by_names = dict(zip(names, targets.values(), strict=True))
+            for entry in self.dtypes(dtypes) or []:
+                if entry not in by_names:
+                    expected = f"a target for {', '.join(entry)}"
+                    what = f"handlers: {platform}"
+                    raise ValueError(
+                        message(self._name, what, expected, list(targets))
+                    )
+            by_platform[platform] = TargetsByDtypes(by_names)
+        return dtypes, by_platform
+
     def attributes(self, spec: OpSpec) -> dict[str, AttributeType]:
         """The types of the attributes, declared or from the signature."""
-        declared = dict(spec.every_attribute)
+        declared = dict(spec.all_attributes)
         for name, type_ in declared.items():
             attribute_values.kind_of(self._name, name, type_)
         if not declared.keys() <= set(self.keywords):
             self._refuse_attributes(spec, declared)
         if spec.contract is not None:
-            told = contracts.possible(spec).values()
-            types = {a.name: contracts.attribute_type(a) for a in told}
+            taken = contracts.possible(spec).values()
+            types = {a.name: contracts.attribute_type(a) for a in taken}
             if self._takes_any and not spec.advanced.shape_attributes:
                 self.keywords += types.keys() - set(self.keywords)
-            own = {n: t for n, t in types.items() if n in self.keywords}
-            return own | declared
+            passed = {n: t for n, t in types.items() if n in self.keywords}
+            return passed | declared
         missing = [name for name in self.keywords if name not in declared]
         if missing:
             expected = f"the types of {', '.join(missing)}"
@@ -310,16 +418,16 @@ class _Reader:
         self, spec: OpSpec, declared: Collection[str]
     ) -> NoReturn:
         function = "reference" if spec.reference else "shape function"
-        own = sorted(self.keywords) or "none"
+        keywords = sorted(self.keywords) or "none"
         got = str(sorted(declared))
         if not set(declared).isdisjoint(self.names):
             remedy = python_signature.with_keywords(spec.parameters, declared)
             got += f"; make them keyword-only: {remedy}"
-        expected = f"those of the {function}'s signature, {own}"
+        expected = f"those of the {function}'s signature, {keywords}"
         raise TypeError(spec.error("attributes", expected, got))
 
 
-def _check_names(spec: OpSpec, reader: _Reader) -> None:
+def _check_names(spec: OpSpec, reader: _OptionReader) -> None:
     """Checks names of operands and results, and what is said of them."""
     advanced = spec.advanced
     reader.among_operands("aliases", spec.aliases)
@@ -327,7 +435,7 @@ def _check_names(spec: OpSpec, reader: _Reader) -> None:
     reader.among_results("aliases", spec.aliases.values())
     reader.among_results("shared_results", each(advanced.shared_results))
     reader.among_results("output_layouts", advanced.output_layouts)
-    operand_checks.check_places_of_results(spec)
+    spec.check_places_of_results()
     for what, layouts in (
         ("input_layouts", advanced.input_layouts),
         ("output_layouts", advanced.output_layouts),
@@ -343,25 +451,26 @@ def _check_names(spec: OpSpec, reader: _Reader) -> None:
 
 def _check_together(spec: OpSpec) -> None:
     advanced = spec.advanced
-    for what, known in (
+    for what, words in (
         ("vmap_method", get_args(VmapMethod)),
         ("sharded_kernel_axes", get_args(ShardedKernelAxes)),
     ):
         got = getattr(advanced, what)
-        if got not in known:
-            raise ValueError(spec.error(what, f"one of {known}", repr(got)))
+        if got not in words:
+            raise ValueError(spec.error(what, f"one of {words}", repr(got)))
     if spec.jvp is not None and spec.vjp is not None:
         raise ValueError(spec.error("jvp, vjp", "one of them", "both"))
     if spec.advanced.differentiate is not None and (spec.jvp or spec.vjp):
-        what, given = "derivatives", "jvp" if spec.jvp else "vjp"
-        expected = f"'reference' beside {given}=, which is the derivative"
-        raise ValueError(spec.error(what, expected, "'kernel'"))
+        rule = "jvp" if spec.jvp else "vjp"
+        expected = f"'reference' beside {rule}=, which is the derivative"
+        raise ValueError(spec.error("derivatives", expected, "'kernel'"))
+    _check_solves(spec)
     _check_linear(spec)
     if spec.transpose is not None and not spec.linear_parameters:
         expected = "operands that the results are linear in, for transpose"
         raise ValueError(spec.error("linear", expected, "none"))
     for platform in advanced.workspace:
-        if target_of(spec.handlers.get(platform)) is None:
+        if not targets_of(spec.handlers.get(platform)):
             expected = "platforms with a handler"
             raise ValueError(spec.error("workspace", expected, repr(platform)))
     if each(advanced.shared_results) and not spec.shared:
@@ -369,6 +478,7 @@ def _check_together(spec: OpSpec) -> None:
         raise ValueError(
             spec.error("shared_results", expected, advanced.shared_results)
         )
+    _check_one_batch_axis(spec)
     if spec.shared and advanced.vmap_method != "broadcast_all":
         expected = "'broadcast_all' with shared operands"
         raise ValueError(
@@ -377,6 +487,42 @@ def _check_together(spec: OpSpec) -> None:
     if spec.reference is None and not spec.handlers:
         expected = "at least one, as there is no reference to run"
         raise ValueError(spec.error("handlers", expected, "none"))
+
+
+def _check_one_batch_axis(spec: OpSpec) -> None:
+    """Refuses what has no batch axes that could become one."""
+    advanced = spec.advanced
+    for what, is_other in (
+        ("vmap_method='expand_dims'", advanced.vmap_method == "expand_dims"),
+        ("batches_shared", advanced.batches_shared),
+        ("shared_results", bool(each(advanced.shared_results))),
+    ):
+        if advanced.one_batch_axis and is_other:
+            raise ValueError(
+                spec.error("one_batch_axis", f"no {what} beside it", "both")
+            )
+
+
+def _check_solves(spec: OpSpec) -> None:
+    """Refuses a second source of what the equation gives."""
+    if spec.solves is None:
+        if spec.linear_solve is not None:
+            expected = "none without solves=, whose systems it solves"
+            raise ValueError(spec.error("linear_solve", expected, "one"))
+        return
+    for what, is_given in (
+        ("jvp", spec.jvp is not None),
+        ("vjp", spec.vjp is not None),
+        ("bilinear" if spec.is_bilinear else "linear", spec.linear_parameters),
+        ("derivatives='kernel'", spec.advanced.differentiate is not None),
+    ):
+        if is_given:
+            expected = f"none beside {what}, which is the derivative"
+            raise ValueError(spec.error("solves", expected, "an equation"))
+    if each(spec.advanced.shared_results):
+        expected = "results of each row, which an equation of the row gives"
+        got = spec.advanced.shared_results
+        raise ValueError(spec.error("shared_results", expected, repr(got)))
 
 
 def _check_linear(spec: OpSpec) -> None:

@@ -42,20 +42,21 @@ def resemble(op: Callable[..., object], spec: OpSpec) -> None:
         value = getattr(named, name, None)
         if value is not None:
             setattr(op, name, value)
-    own = inspect.Parameter(
+    implementation = inspect.Parameter(
         "implementation", inspect.Parameter.KEYWORD_ONLY, default=None
     )
-    # Operands have no defaults but None.
-    own_names = {operand.parameter for operand in spec.operands}
+    # None says that an operand may be left out. Operands have no other default,
+    # so the signature shows none that the reference has.
+    operands = {operand.parameter for operand in spec.operands}
     shown = [
         p
         if p.kind is p.KEYWORD_ONLY or p.default is None
         else p.replace(default=p.empty)
         for p in spec.parameters.parameters.values()
-        if p.kind is p.KEYWORD_ONLY or p.name in own_names
+        if p.kind is p.KEYWORD_ONLY or p.name in operands
     ]
     op.__signature__ = spec.parameters.replace(  # type: ignore[attr-defined]
-        parameters=[*shown, own]
+        parameters=[*shown, implementation]
     )
     op.__wrapped__ = function  # type: ignore[attr-defined]
 
@@ -84,7 +85,7 @@ def without_value(spec: OpSpec) -> list[str]:
     ]
 
 
-def every_operand(
+def all_operands(
     spec: OpSpec,
     operands: Sequence[Any],
     keywords: dict[str, Any],
@@ -93,23 +94,23 @@ def every_operand(
 
     Takes those out of `keywords` that are passed by name.
     """
-    named = [o for o in spec.operands if not o.is_repeated]
-    found = list(operands)
-    for operand in named[: len(found)]:
+    by_name = [o for o in spec.operands if not o.is_repeated]
+    values = list(operands)
+    for operand in by_name[: len(values)]:
         if operand.parameter in keywords:
             what, name = f"operand {operand.name}", operand.parameter
             got = f"it by position and as {name}="
             raise TypeError(spec.error(what, "it once", got))
-    for operand in named[len(found) :]:
+    for operand in by_name[len(values) :]:
         if operand.is_optional:
-            found.append(keywords.pop(operand.parameter, None))
+            values.append(keywords.pop(operand.parameter, None))
         elif operand.parameter in keywords:
-            found.append(keywords.pop(operand.parameter))
+            values.append(keywords.pop(operand.parameter))
         else:
             _refuse(spec, operands, keywords)
-    if len(found) > len(named) and len(named) == len(spec.operands):
+    if len(values) > len(by_name) and len(by_name) == len(spec.operands):
         _refuse(spec, operands, keywords)
-    return found
+    return values
 
 
 def _refuse(
@@ -128,12 +129,12 @@ def _refuse(
     absent = [n for n in names[len(operands) :] if n not in keywords]
     parameters = spec.parameters.parameters
     empty = inspect.Parameter.empty
-    given = [n for n in absent if parameters[n].default is not empty]
-    if given:
-        remedy = with_keywords(spec.parameters, given)
+    defaulted = [n for n in absent if parameters[n].default is not empty]
+    if defaulted:
+        remedy = with_keywords(spec.parameters, defaulted)
         message += (
-            f"; an operand has no default, so pass {', '.join(given)}, or make "
-            f"it a keyword-only attribute: {remedy}"
+            f"; an operand has no default, so pass {', '.join(defaulted)}, or "
+            f"make it a keyword-only attribute: {remedy}"
         )
     raise TypeError(message)
 
@@ -142,22 +143,23 @@ def with_keywords(
     parameters: inspect.Signature, names: Collection[str]
 ) -> inspect.Signature:
     """The signature with `names` keyword-only, as attributes are."""
-    every = [
+    changed = [
         p.replace(kind=p.KEYWORD_ONLY) if p.name in names else p
         for p in parameters.parameters.values()
     ]
-    return inspect.Signature(sorted(every, key=lambda p: p.kind))
+    return inspect.Signature(sorted(changed, key=lambda p: p.kind))
 
 
 def reduce(op: Any) -> str | tuple[Callable[..., object], tuple[str, str]]:
     """For pickle: where the operation is a global, not what it is made of."""
-    # Its reference may be another module's.
-    own = sys.modules.get(op.__module__)
-    for module in (own, *list(sys.modules.values())):
+    # `__module__` is that of the reference, which may be in another module than
+    # the operation.
+    home = sys.modules.get(op.__module__)
+    for module in (home, *list(sys.modules.values())):
         for name, value in list(getattr(module, "__dict__", {}).items()):
             if value is not op or module is None:
                 continue
-            return name if module is own else (_load, (module.__name__, name))
+            return name if module is home else (_load, (module.__name__, name))
     raise TypeError(
         f"{op.name}: cannot be pickled: expected it to be a global of a "
         "module, by which another process finds it"

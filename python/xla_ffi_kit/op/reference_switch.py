@@ -22,15 +22,15 @@ def _from_environment() -> frozenset[str]:
 
 
 # Names of operations and public functions, whole and their last parts.
-_known: set[str] = set()
+_names: set[str] = set()
 _without_reference: set[str] = set()
 _unchecked = set(_from_environment()) - {_ALL}
 
 
 def add_operation(op: OpSpec) -> None:
     """Makes the names of an operation known to `use_reference`."""
-    known = _known if op.reference else _without_reference
-    known.update(op.switch_names)
+    names = _names if op.reference else _without_reference
+    names.update(op.switch_names)
 
 
 # A user context is part of the key of JAX's trace and compile caches, so a
@@ -50,6 +50,10 @@ def use_reference(*names: str) -> Iterator[None]:
     effect from the start. An operation without a reference always runs its
     handler, and its name is not accepted.
 
+    Raises:
+      TypeError: a name is not a string.
+      ValueError: no operation with a reference has the name.
+
     Example:
       with xla_ffi_kit.use_reference("rms_norm"):
           y = step(x)
@@ -60,7 +64,7 @@ def use_reference(*names: str) -> Iterator[None]:
                 "use_reference: argument names: expected strings, got "
                 f"{type(name).__name__}"
             )
-        if name not in (_ALL, *_known):
+        if name not in (_ALL, *_names):
             which = " with a reference" if name in _without_reference else ""
             raise ValueError(
                 "use_reference: argument names: expected names of operations"
@@ -93,7 +97,7 @@ def runs_reference(op: OpSpec) -> bool:
 
 def _warn_of_unknown() -> None:
     """Warns once of names in the environment that no operation has."""
-    unknown = sorted(_unchecked - _known)
+    unknown = sorted(_unchecked - _names)
     _unchecked.clear()
     if unknown:
         warnings.warn(
@@ -104,4 +108,4 @@ def _warn_of_unknown() -> None:
 
 
 def _spelled() -> str:
-    return ", ".join(sorted(name for name in _known if "." not in name))
+    return ", ".join(sorted(name for name in _names if "." not in name))

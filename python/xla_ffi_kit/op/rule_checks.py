@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar, cast
 import jax
 
 from xla_ffi_kit._check import Typed
-from xla_ffi_kit.op import operand_checks
+from xla_ffi_kit.op.operands import strong, type_name
 from xla_ffi_kit.op.spec import Arrays, OpSpec, flatten
 
 _T = TypeVar("_T", bound=Typed)
@@ -18,7 +18,7 @@ Cotangents: TypeAlias = tuple[jax.Array | None, ...]
 def pair(
     spec: OpSpec, what: str, expected: str, returned: object
 ) -> tuple[object, object]:
-    """Returns both parts; TypeError if it is anything but a pair."""
+    """Both parts; TypeError if it is anything but a pair."""
     if not isinstance(returned, tuple | list) or len(returned) != 2:
         raise TypeError(spec.error(what, expected, _form(returned)))
     return returned[0], returned[1]
@@ -27,55 +27,40 @@ def pair(
 def arrays(
     spec: OpSpec, what: str, returned: object, count: int, each: str = ""
 ) -> Arrays:
-    """Returns an array or a tuple of them as a tuple of `count`."""
-    found = flatten(returned)
-    _check_each(spec, what, "an array or a tuple of arrays", found)
-    _check_count(spec, what, found, count, each)
-    return cast(Arrays, found)
+    """An array or a tuple of them as a tuple of `count`."""
+    results = flatten(returned)
+    _check_each(spec, what, "an array or a tuple of arrays", results)
+    _check_count(spec, what, results, count, each)
+    return cast(Arrays, results)
 
 
 def cotangents(
     spec: OpSpec, what: str, returned: Any, count: int, operand: str
 ) -> Cotangents:
-    """Returns cotangents as a tuple of `count`, one per `operand`."""
+    """Cotangents as a tuple of `count`, one per `operand`."""
     is_one = not isinstance(returned, tuple | list)
-    found = cast(Cotangents, (returned,) if is_one else tuple(returned))
-    given = [x for x in found if x is not None]
-    _check_each(spec, what, "arrays or None", given)
+    slopes = cast(Cotangents, (returned,) if is_one else tuple(returned))
+    arrays = [x for x in slopes if x is not None]
+    _check_each(spec, what, "arrays or None", arrays)
     each = f", one for each {operand} (None for one without)"
-    _check_count(spec, what, found, count, each)
-    return found
+    _check_count(spec, what, slopes, count, each)
+    return slopes
 
 
-def like(spec: OpSpec, what: str, i: int, got: _T | None, want: Typed) -> _T:
-    """Returns `got`, strong; TypeError if its shape or dtype is another."""
-    if got is None or (got.shape, got.dtype) != (want.shape, want.dtype):
-        raise TypeError(
-            spec.error(
-                f"{what} {i}",
-                operand_checks.type_name(want),
-                got if got is None else operand_checks.type_name(got),
-            )
-        )
-    return got if getattr(want, "weak_type", False) else strong(got)
-
-
-def strong(x: _T) -> _T:
-    """The same array with a strong type, as results of handlers have it.
-
-    Another one behind it would have another dtype with a weak one.
-    """
-    if not isinstance(x, jax.Array) or not jax.typeof(x).weak_type:
-        return x
-    return cast(_T, jax.lax.convert_element_type(x, x.dtype))
+def like(spec: OpSpec, what: str, i: int, got: _T | None, type_: Typed) -> _T:
+    """`got`, strong; TypeError if its shape or dtype is not that of `type_`."""
+    if got is None or (got.shape, got.dtype) != (type_.shape, type_.dtype):
+        text = got if got is None else type_name(got)
+        raise TypeError(spec.error(f"{what} {i}", type_name(type_), text))
+    return got if getattr(type_, "weak_type", False) else strong(got)
 
 
 def _check_each(
     spec: OpSpec, what: str, expected: str, values: Sequence[object]
 ) -> None:
-    wrong = [x for x in values if not hasattr(x, "dtype")]
-    if wrong:
-        raise TypeError(spec.error(what, expected, _form(wrong[0])))
+    for value in values:
+        if not hasattr(value, "dtype"):
+            raise TypeError(spec.error(what, expected, _form(value)))
 
 
 def _check_count(

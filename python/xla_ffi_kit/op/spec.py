@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+    TypeVar,
+)
 
 import jax
 import numpy as np
@@ -16,12 +25,11 @@ from xla_ffi_kit._check import Typed
 from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.library.handler_library import HandlerLibrary, Library
 from xla_ffi_kit.library.signature import Argument, Signature
-from xla_ffi_kit.op.device_kernel import DeviceKernel
 
 _T = TypeVar("_T")
 Arrays: TypeAlias = tuple[jax.Array, ...]
 Result: TypeAlias = jax.Array | Arrays
-# Returns the cotangents of the linear operands; None for one not wanted.
+# Returns the cotangents of the linear operands, None for one that is a value.
 Transpose: TypeAlias = Callable[
     ..., jax.Array | Sequence[jax.Array | None] | None
 ]
@@ -39,10 +47,104 @@ Workspace: TypeAlias = Callable[..., int]
 AttributeType: TypeAlias = (
     DType | tuple[DType] | Mapping[str, "AttributeType"] | None
 )
-# For each platform a custom call target, a function or a kernel.
-Handlers: TypeAlias = Mapping[str, str | Function | DeviceKernel]
+# The attributes that a device kernel's handler gets, from the operands of a
+# call, batch axes included.
+KernelAttributes: TypeAlias = Callable[[Sequence[Typed]], Mapping[str, object]]
 VmapMethod = Literal["broadcast_all", "expand_dims", "sequential"]
 ShardedKernelAxes = Literal["error", "gather", "restore"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """A call, as far as it is known before its shapes.
+
+    Attributes:
+      operands: the types of the operands.
+      results: the types of the results.
+      attributes: the operation's attributes, as NumPy values.
+      plain_attributes: the same, as the reference gets them.
+      is_for_export: whether the program may run on another machine.
+    """
+
+    operands: Sequence[Typed]
+    results: Sequence[Typed]
+    attributes: Mapping[str, object]
+    plain_attributes: Mapping[str, object]
+    is_for_export: bool
+
+
+class DeviceKernel(abc.ABC):
+    """A kernel that runs in a handler which many operations share.
+
+    Attributes:
+      library: the handler's library; None if it is registered already.
+      target: the handler's custom call target.
+      needs_shapes: whether its attributes depend on the sizes of axes. If they
+        do, the sizes must be known, and on a mesh they are one device's.
+    """
+
+    library: HandlerLibrary | None
+    target: str
+    needs_shapes: ClassVar[bool] = False
+
+    @abc.abstractmethod
+    def prepare(self, request: Request) -> KernelAttributes | None:
+        """Prepares a call; returns None if the reference must run instead."""
+
+    @abc.abstractmethod
+    def by(self, target: str) -> DeviceKernel:
+        """Returns the same kernel for another handler, which is registered."""
+
+    def report(self) -> str:
+        """How it runs, in a few words."""
+        return f"the handler {self.target}"
+
+
+@dataclasses.dataclass(frozen=True)
+class TargetsByDtypes:
+    """Custom call targets, one for each combination of the operands' dtypes.
+
+    Attributes:
+      targets: names of the dtypes of all operands -> the target.
+    """
+
+    targets: Mapping[tuple[str, ...], str]
+
+    def of(self, dtypes: Mapping[int, str]) -> str:
+        """The target for operands of these dtypes, by their positions."""
+        return next(
+            target
+            for names, target in self.targets.items()
+            if all(
+                names[min(position, len(names) - 1)] == dtype
+                for position, dtype in dtypes.items()
+            )
+        )
+
+
+# What runs an operation on a platform: a custom call target, or one for each
+# combination of dtypes, a kernel, or a function of the reference's signature
+# that calls other operations.
+PlatformHandler: TypeAlias = str | TargetsByDtypes | Function | DeviceKernel
+# For each platform what runs there, as authors give it.
+Handlers: TypeAlias = Mapping[
+    str, str | Mapping[str, str] | Function | DeviceKernel
+]
+
+
+def targets_of(handler: object) -> tuple[str, ...]:
+    """The custom call targets of what an operation has for a platform."""
+    if isinstance(handler, TargetsByDtypes):
+        return tuple(dict.fromkeys(handler.targets.values()))
+    target = target_of(handler)
+    return () if target is None else (target,)
+
+
+def target_of(handler: object) -> str | None:
+    """The one custom call target of what an operation has for a platform."""
+    if isinstance(handler, DeviceKernel):
+        return handler.target
+    return handler if isinstance(handler, str) else None
 
 
 class OwnDerivatives(Protocol):
@@ -74,7 +176,7 @@ class OwnDerivatives(Protocol):
     def targets(self) -> list[str]:
         """The custom call targets of all derivatives that are compiled."""
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """Where the derivatives come from, and those made so far."""
 
 
@@ -97,6 +199,11 @@ class Advanced:
         size one, which the handler must broadcast; "sequential" calls a handler
         that cannot batch once for each element, in a loop. Where the reference
         has a collective over an axis that vmap names, the reference runs.
+      one_batch_axis: whether the handler takes exactly one batch axis. The
+        batch axes of a call, none or several, become one, and results get
+        theirs back; on a mesh each device does so with its rows.
+      symbolic_zeros: whether `jvp` gets None instead of a tangent that is zero,
+        as that of an operand that is not differentiated is.
       sharded_kernel_axes: an operand whose kernel axes are sharded over an
         Explicit mesh is refused ("error") or gathered ("gather"). On an Auto
         mesh XLA gathers in either case; with "restore" it then shards the axes
@@ -136,6 +243,8 @@ class Advanced:
     check: Callable[..., None] | None = None
     has_side_effect: bool = False
     vmap_method: VmapMethod = "broadcast_all"
+    one_batch_axis: bool = False
+    symbolic_zeros: bool = False
     sharded_kernel_axes: ShardedKernelAxes = "error"
     part_of: str | Sequence[str] = ()
     shared_results: str | int | Sequence[str | int] = ()
@@ -170,6 +279,8 @@ class Options(TypedDict, total=False):
     linear: str | Sequence[str]
     bilinear: Sequence[str]
     transpose: Transpose | None
+    solves: Function | None
+    linear_solve: Callable[..., Result] | None
     advanced: Advanced | None
 
 
@@ -179,7 +290,7 @@ class Operand:
 
     name: str  # "xs[2]" for one of `*xs`
     parameter: str  # the reference's
-    place: int  # among all operands of the reference
+    position: int  # among all operands of the reference
     axes: int = 0  # the kernel's
     letters: tuple[str, ...] = ()  # of these axes, if `axes` names them
     is_optional: bool = False
@@ -192,7 +303,8 @@ class OpSpec:
     """An operation: its options, checked, and what follows from them.
 
     `declare.declare` makes it. The indices of operands and results are those of
-    a call with `operands`, which may be some of the reference's: see `given`.
+    a call with `operands`, which may be some of the reference's: see
+    `with_positions`.
     """
 
     name: str
@@ -200,10 +312,10 @@ class OpSpec:
     results: ShapeFunction | None
     parameters: inspect.Signature  # of one of these two
     operands: tuple[Operand, ...]
-    every_attribute: Mapping[str, AttributeType]  # of any set of operands
+    all_attributes: Mapping[str, AttributeType]  # of any set of operands
     dtypes: Sequence[Sequence[str]] | None  # combinations for all operands
     result_letters: Sequence[Sequence[str]] | None
-    handlers: Handlers
+    handlers: Mapping[str, PlatformHandler]
     libraries: tuple[HandlerLibrary, ...]
     if_registered: bool  # the handlers are on whatever platform has them
     contract: Signature | None  # the handler's, if its library states one
@@ -212,10 +324,12 @@ class OpSpec:
     linear_parameters: tuple[str, ...]
     is_bilinear: bool  # linear in each of these two, and not in both together
     transpose: Transpose | None
+    solves: Function | None  # the residual that the results make zero
+    linear_solve: Callable[..., Result] | None
     aliases: Mapping[str, str | int]
     advanced: Advanced
     problem: str = ""  # what is not declared and no library tells yet
-    # It has the rules that `FfiOp` gives it before the first use.
+    # `FfiOp` installs its rules before the first use.
     primitive: _jax_hooks.Primitive = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
@@ -229,39 +343,42 @@ class OpSpec:
 
     # --- Operands -------------------------------------------------------------
 
-    def given(self, places: Sequence[int]) -> OpSpec:
+    def with_positions(self, positions: Sequence[int]) -> OpSpec:
         """The same for a call with only some operands, and repeated ones."""
-        by_place = {operand.place: operand for operand in self.operands}
+        by_position = {operand.position: operand for operand in self.operands}
         last = self.operands[-1]
         operands = []
-        for place in places:
-            operand = by_place.get(place, last)
+        for position in positions:
+            operand = by_position.get(position, last)
             if operand.is_repeated:
-                name = f"{last.parameter}[{place - last.place}]"
-                operand = dataclasses.replace(last, name=name, place=place)
+                name = f"{last.parameter}[{position - last.position}]"
+                operand = dataclasses.replace(
+                    last, name=name, position=position
+                )
             operands.append(
                 dataclasses.replace(
                     operand, is_optional=False, is_repeated=False
                 )
             )
-        made = dataclasses.replace(self, operands=tuple(operands))
+        spec = dataclasses.replace(self, operands=tuple(operands))
         if self.contract is not None:
-            told = self.contract.operands_of(len(operands))
-            every = self.contract.operands
-            if told is None or (
-                not every[-1].is_repeated
-                and told != tuple(every[place] for place in places)
+            arguments = self.contract.operands
+            by_number = self.contract.operands_of(len(operands))
+            if by_number is None or (
+                not arguments[-1].is_repeated
+                and by_number
+                != tuple(arguments[position] for position in positions)
             ):
-                names = " and ".join(o.name for o in told or every)
+                names = " and ".join(a.name for a in by_number or arguments)
                 raise TypeError(
-                    made.error(
+                    spec.error(
                         "operands",
                         f"{names} if there are {len(operands)}, as the "
                         "handler tells them by their number",
-                        ", ".join(made.operand_names),
+                        ", ".join(spec.operand_names),
                     )
                 )
-        return made
+        return spec
 
     @functools.cached_property
     def has_choices(self) -> bool:
@@ -269,19 +386,19 @@ class OpSpec:
         return any(o.is_optional or o.is_repeated for o in self.operands)
 
     @functools.cached_property
-    def places(self) -> int:
+    def full_count(self) -> int:
         """The number of operands that the reference has in a call."""
         fixed = sum(
             p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
             for p in self.parameters.parameters.values()
         )
-        return max((fixed, *(o.place + 1 for o in self.operands)))
+        return max((fixed, *(o.position + 1 for o in self.operands)))
 
     def fill(self, values: Sequence[_T]) -> list[_T | None]:
         """A value for each operand of the reference; None for one left out."""
-        full: list[_T | None] = [None] * self.places
+        full: list[_T | None] = [None] * self.full_count
         for operand, value in zip(self.operands, values, strict=True):
-            full[operand.place] = value
+            full[operand.position] = value
         return full
 
     @functools.cached_property
@@ -300,7 +417,7 @@ class OpSpec:
         entries = self.dtypes or [[""]]
         last = len(entries[0]) - 1
         names = (
-            {entry[min(operand.place, last)] for entry in entries} - {""}
+            {entry[min(operand.position, last)] for entry in entries} - {""}
             for operand in self.operands
         )
         return tuple(np.dtype(n.pop()) if len(n) == 1 else None for n in names)
@@ -315,8 +432,9 @@ class OpSpec:
         """The linear operands as declared; None for one left out."""
         slots: list[int | None] = []
         for name in self.linear_parameters:
-            own = [o.parameter == name for o in self.operands]
-            slots += [i for i, is_it in enumerate(own) if is_it] or [None]
+            slots += [
+                i for i, o in enumerate(self.operands) if o.parameter == name
+            ] or [None]
         return tuple(slots)
 
     @functools.cached_property
@@ -334,12 +452,15 @@ class OpSpec:
     @functools.cached_property
     def input_layouts(self) -> dict[int, Sequence[int]]:
         """Operand -> the order of its kernel axes, where it is not usual."""
-        own = self.advanced.input_layouts
-        operands = enumerate(self.operands)
-        return {i: own[o.parameter] for i, o in operands if o.parameter in own}
+        orders = self.advanced.input_layouts
+        return {
+            i: orders[operand.parameter]
+            for i, operand in enumerate(self.operands)
+            if operand.parameter in orders
+        }
 
-    def own_axes(self, index: int, operand: Typed) -> int:
-        """Returns the number of batch axes of an operand."""
+    def batch_rank(self, index: int, operand: Typed) -> int:
+        """The number of batch axes of an operand."""
         return len(operand.shape) - self.kernel_axes[index]
 
     @property
@@ -368,11 +489,12 @@ class OpSpec:
         cannot batch.
         """
         indices = range(len(operands)) if self.is_sequential else self.shared
-        own = (self.own_axes(i, operands[i]) for i in indices)
-        return max(own, default=0)
+        return max(
+            (self.batch_rank(i, operands[i]) for i in indices), default=0
+        )
 
     @functools.cached_property
-    def told(self) -> tuple[Argument, ...]:
+    def signature_operands(self) -> tuple[Argument, ...]:
         """The operands in the handler's signature, if it has one."""
         if self.contract is None:
             return ()
@@ -381,11 +503,14 @@ class OpSpec:
     @functools.cached_property
     def attributes(self) -> dict[str, AttributeType]:
         """The types of the attributes of a call with these operands."""
-        known = self.contract.attributes if self.contract else ()
-        told = {operand.name for operand in self.told}
-        absent = {a.name for a in known if a.unless_given in told}
-        every = self.every_attribute.items()
-        return {name: type_ for name, type_ in every if name not in absent}
+        operands = {argument.name for argument in self.signature_operands}
+        attributes = self.contract.attributes if self.contract else ()
+        absent = {a.name for a in attributes if a.unless_given in operands}
+        return {
+            name: type_
+            for name, type_ in self.all_attributes.items()
+            if name not in absent
+        }
 
     # --- Results --------------------------------------------------------------
 
@@ -393,8 +518,8 @@ class OpSpec:
     def result_names(self) -> tuple[str, ...]:
         """The names of results in the handler's signature, if it has one."""
         results = self.contract.results if self.contract else ()
-        given = {None, *(operand.name for operand in self.told)}
-        return tuple(r.name for r in results if r.given_with in given)
+        operands = {None, *(a.name for a in self.signature_operands)}
+        return tuple(r.name for r in results if r.given_with in operands)
 
     def result_index(self, result: str | int) -> int | None:
         """The index of a result, None if calls with these operands lack it."""
@@ -406,38 +531,71 @@ class OpSpec:
     @functools.cached_property
     def shared_results(self) -> tuple[int, ...]:
         """The indices of the results without batch axes."""
-        named = each(self.advanced.shared_results)
-        indices = (self.result_index(result) for result in named)
+        names = each(self.advanced.shared_results)
+        indices = (self.result_index(result) for result in names)
         return tuple(i for i in indices if i is not None)
 
     @functools.cached_property
     def input_output_aliases(self) -> dict[int, int]:
         """Operand -> the result that shares its buffer."""
-        found = {}
+        aliases = {}
         for i, operand in enumerate(self.operands):
             if operand.parameter in self.aliases:
                 j = self.result_index(self.aliases[operand.parameter])
                 if j is not None:
-                    found[i] = j
-        return found
+                    aliases[i] = j
+        return aliases
 
     @functools.cached_property
     def output_layouts(self) -> dict[int, Sequence[int]]:
         """Result -> the order of its kernel axes, where it is not usual."""
-        own = self.advanced.output_layouts.items()
-        found = {self.result_index(name): order for name, order in own}
-        return {i: order for i, order in found.items() if i is not None}
+        orders = self.advanced.output_layouts.items()
+        by_index = {self.result_index(name): order for name, order in orders}
+        return {i: order for i, order in by_index.items() if i is not None}
+
+    def check_places_of_results(self) -> None:
+        """ValueError if two operands share one result, or one has two layouts.
+
+        Of a whole spec, and of calls with some operands: which result an index
+        means may depend on these.
+        """
+        owners: dict[int, str] = {}
+        for i, j in self.input_output_aliases.items():
+            operand = self.operands[i]
+            first, second, out = owners.get(j), operand.name, "one of them"
+            if operand.is_repeated:
+                second, third = (f"{operand.name}[{k}]" for k in range(2))
+                if first is None:
+                    first, second, out = second, third, operand.name
+            if first is not None:
+                result = self._describe_result(j)
+                expected = f"one operand for the buffer of {result}"
+                got = f"{first} and {second}; take {out} out of aliases"
+                raise ValueError(self.error("aliases", expected, got))
+            owners[j] = second
+        names: dict[int | None, str | int] = {}
+        for name in self.advanced.output_layouts:
+            index = self.result_index(name)
+            if index is not None and index in names:
+                expected = f"one order for {self._describe_result(index)}"
+                got = f"two, for {names[index]!r} and {name!r}"
+                raise ValueError(self.error("output_layouts", expected, got))
+            names[index] = name
+
+    def _describe_result(self, index: int) -> str:
+        """A result, for messages: by its index, and its name if it has one."""
+        names = self.result_names
+        name = f" ({names[index]})" if index < len(names) else ""
+        return f"result {index}{name}"
 
     # --- What runs ------------------------------------------------------------
 
     @property
     def partitioned(self) -> Function | None:
         """What runs where XLA could split what a handler cannot."""
-        own = self.advanced.partitioned
-        made = self.advanced.differentiate
-        if own is None and made is not None:
-            own = made.over_rows
-        return own or self.reference
+        derivatives = self.advanced.differentiate
+        over_rows = derivatives.over_rows if derivatives is not None else None
+        return self.advanced.partitioned or over_rows or self.reference
 
     @functools.cached_property
     def switch_names(self) -> frozenset[str]:
@@ -451,11 +609,11 @@ def message(name: str, argument: str, expected: str, got: object) -> str:
     return f"{name}: {argument}: expected {expected}, got {got}"
 
 
-def each(given: Any) -> tuple[Any, ...]:
+def each(names: Any) -> tuple[Any, ...]:
     """One name or index, or several, as a tuple."""
-    if isinstance(given, str | int) or not isinstance(given, Collection):
-        return (given,)
-    return tuple(given)
+    if isinstance(names, str | int) or not isinstance(names, Collection):
+        return (names,)
+    return tuple(names)
 
 
 def flatten(results: _T | tuple[_T, ...]) -> tuple[_T, ...]:

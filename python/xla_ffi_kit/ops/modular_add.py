@@ -40,8 +40,8 @@ def _modular_add(b: jax.Array, c: jax.Array) -> jax.Array:
     n, m = b.shape[-1], c.shape[-1]
     if isinstance(m, int) and m == 0:
         return c
-    # Repeat and cut rather than gather: it differentiates and shards better.
-    # (jnp.tile would do; on explicit meshes, only since jax 0.10.)
+    # To repeat b and cut it differentiates and shards better than a gather.
+    # jnp.tile would do the same, but on Explicit meshes only since jax 0.10.
     lead, repeats = b.shape[:-1], -(-m // n)
     tiled = jnp.broadcast_to(b[..., None, :], (*lead, repeats, n))
     return tiled.reshape(*lead, repeats * n)[..., :m] + c

@@ -16,7 +16,7 @@ def _relu(x: jax.Array) -> jax.Array:
         integer.
 
     Returns:
-      y, with the shape and dtype of x.
+      y, with the shape and dtype of x, as `jax.nn.relu` gives it.
 
     Raises:
       TypeError: the dtype is not supported.

@@ -11,12 +11,8 @@ import numpy as np
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.op import (
-    axes,
-    contract,
-    operand_checks,
-    shared_operands,
-)
+from xla_ffi_kit.op import axes, batch_axes, contract
+from xla_ffi_kit.op import operands as call_operands
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import OpSpec, Result, flatten
 from xla_ffi_kit.rules import partitioning
@@ -49,7 +45,8 @@ def results(
 def _evaluate(
     spec: OpSpec, operands: tuple[_Type, ...], attributes: AttributeValues
 ) -> Results:
-    # A reference may make 64-bit results of its own where they are on.
+    # Where 64-bit types are on, a reference may make 64-bit results of 32-bit
+    # operands. So the types depend on the setting of the call's trace.
     with jax.enable_x64(attributes.x64):
         return _evaluated(spec, operands, attributes)
 
@@ -58,17 +55,17 @@ def _evaluated(
     spec: OpSpec, operands: tuple[_Type, ...], attributes: AttributeValues
 ) -> Results:
     structs = [jax.ShapeDtypeStruct(*operand) for operand in operands]
-    lead = operand_checks.leading_shape(spec, structs)
-    operand_checks.check_dtypes(spec, structs)
+    lead = batch_axes.leading_shape(spec, structs)
+    call_operands.check_dtypes(spec, structs)
     axes.check(spec, structs)
     contract.check_values(spec, attributes.items)
     if spec.advanced.check is not None:
-        seen = structs
+        types = structs
         if spec.is_sequential:
-            seen = shared_operands.row_types(spec, structs)
-        spec.advanced.check(*spec.fill(seen), **attributes.for_reference)
+            types = batch_axes.row_types(spec, structs)
+        spec.advanced.check(*spec.fill(types), **attributes.for_reference)
     if spec.reference is None:
-        return _declared(spec, structs, attributes, lead)
+        return _by_shape_function(spec, structs, attributes, lead)
     reference = spec.reference
 
     def call(*values: jax.Array) -> Result:
@@ -76,23 +73,23 @@ def _evaluated(
 
     try:
         jaxpr, returned = jax.make_jaxpr(
-            shared_operands.over_batches(spec, call, structs),
+            batch_axes.over_batches(spec, call, structs),
             return_shape=True,
         )(*structs)
     except Exception as error:
         _reraise(spec, "reference", structs, error)
-    types = flatten(returned)
-    if not all(isinstance(t, jax.ShapeDtypeStruct) for t in types):
+    result_types = flatten(returned)
+    if not all(isinstance(t, jax.ShapeDtypeStruct) for t in result_types):
         what = "results of the reference"
         expected = "an array or a tuple of arrays"
         got = jax.tree.structure(returned)
         raise TypeError(spec.error(what, expected, got))
-    axes.check(spec, structs, types)
+    axes.check(spec, structs, result_types)
     named_axes = _jax_hooks.named_axes(jaxpr.effects)
-    return Results(types, lead, types is returned, named_axes)
+    return Results(result_types, lead, result_types is returned, named_axes)
 
 
-def _declared(
+def _by_shape_function(
     spec: OpSpec,
     operands: Sequence[jax.ShapeDtypeStruct],
     attributes: AttributeValues,
@@ -101,16 +98,17 @@ def _declared(
     """Returns what the shape function declares, with the batch axes."""
     assert spec.results is not None
     rows = [
-        jax.ShapeDtypeStruct(x.shape[spec.own_axes(i, x) :], x.dtype)
+        jax.ShapeDtypeStruct(x.shape[spec.batch_rank(i, x) :], x.dtype)
         for i, x in enumerate(operands)
     ]
     try:
         declared = spec.results(*spec.fill(rows), **attributes.for_reference)
-    except (AttributeError, LookupError) as error:  # of a shape or a type
+    except (AttributeError, LookupError) as error:
+        # A shape function that asks a shape or a dtype for what it has not.
         _reraise(spec, "shape function", rows, TypeError(str(error)))
     except Exception as error:
         _reraise(spec, "shape function", rows, error)
-    found = []
+    types = []
     for i, result in enumerate(flatten(declared)):
         if not (hasattr(result, "shape") and hasattr(result, "dtype")):
             expected = "a jax.ShapeDtypeStruct, or a tuple of them"
@@ -121,11 +119,11 @@ def _declared(
         batch = lead
         if i in spec.shared_results:
             batch = lead[: spec.depth(operands)]
-        found.append(
+        types.append(
             jax.ShapeDtypeStruct((*batch, *result.shape), result.dtype)
         )
-    axes.check(spec, operands, found)
-    return Results(tuple(found), lead, isinstance(declared, tuple))
+    axes.check(spec, operands, types)
+    return Results(tuple(types), lead, isinstance(declared, tuple))
 
 
 def _reraise(
@@ -135,8 +133,8 @@ def _reraise(
 
     Its class stays, as JAX's own have other constructors and say more.
     """
-    given = operand_checks.describe(spec, operands)
-    text = f"{spec.name}: the {what} does not take operands {given}"
+    described = call_operands.describe(spec, operands)
+    text = f"{spec.name}: the {what} does not take operands {described}"
     if type(error) in (TypeError, ValueError):
         raise type(error)(f"{text}: {error}") from error
     error.add_note(text)
@@ -148,7 +146,7 @@ def abstract_eval(
 ) -> tuple[Sequence[jax.core.ShapedArray], set[_jax_hooks.KitEffect]]:
     """The abstract values of the results, with their sharding; effects."""
     types, lead, *_ = results(spec, avals, attributes)
-    operand_checks.check_results(spec, avals, types, lead)
+    call_operands.check_results(spec, avals, types, lead)
     has_effect = spec.advanced.has_side_effect
     effects = {_jax_hooks.SIDE_EFFECT} if has_effect else set()
     if not avals:

@@ -19,14 +19,10 @@ from jax.interpreters import ad
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.errors import NotDifferentiableError
-from xla_ffi_kit.op import (
-    operand_checks,
-    rule_checks,
-    shared_operands,
-)
+from xla_ffi_kit.op import batch_axes, rule_checks
 from xla_ffi_kit.op.attribute_values import AttributeValues
+from xla_ffi_kit.op.operands import strong
 from xla_ffi_kit.op.rule_checks import Cotangents
-from xla_ffi_kit.op.shared_operands import Operand
 from xla_ffi_kit.op.spec import (
     Arrays,
     OpSpec,
@@ -34,24 +30,16 @@ from xla_ffi_kit.op.spec import (
     flatten,
     of_active,
 )
-from xla_ffi_kit.rules import abstract_eval, partitioning
+from xla_ffi_kit.rules import abstract_eval, partitioning, solves
 from xla_ffi_kit.rules.abstract_eval import Results
 
 Values: TypeAlias = Sequence[jax.Array]
 Tangent: TypeAlias = jax.Array | ad.Zero
+# An operand, or what stands for one whose cotangent is asked for.
+LinearOperand: TypeAlias = jax.Array | ad.UndefinedPrimal
 
 
-def _reference_of(
-    spec: OpSpec,
-    operands: Sequence[Operand],
-    active: Sequence[int],
-    attributes: AttributeValues,
-) -> Callable[..., Arrays]:
-    """The reference as a function of only the `active` operands."""
-    run = functools.partial(
-        shared_operands.in_jax, spec, spec.reference, attributes
-    )
-    return of_active(run, operands, active)
+# --- Forward mode -------------------------------------------------------------
 
 
 def jvp(
@@ -62,7 +50,7 @@ def jvp(
     attributes: AttributeValues,
 ) -> tuple[Values, Sequence[Tangent]]:
     """The rule of an operation's primitive for forward mode."""
-    # Derivatives with respect to a Python number come with the number.
+    # In `jax.grad(op)(2.0)`, JAX passes the Python number itself.
     primals = [jnp.asarray(x) for x in primals]
     tangents = [
         jnp.asarray(t) if isinstance(t, float | complex) else t
@@ -77,8 +65,14 @@ def jvp(
     if nonlinear and spec.vjp is not None:
         return _author_vjp(spec, primals, tangents, attributes)
     if nonlinear and spec.advanced.differentiate is not None:
-        make = spec.advanced.differentiate
-        return _own_jvp(spec, make, primals, active, attributes)
+        derivatives = spec.advanced.differentiate
+        return _kernel_jvp(spec, derivatives, primals, active, attributes)
+    if nonlinear and spec.solves is not None:
+        outs, slopes = solves.jvp(spec, primals, active, attributes)
+        return outs, [
+            _no_tangent(y) if t is None else t
+            for y, t in zip(outs, slopes, strict=True)
+        ]
     if nonlinear and spec.reference is None:
         names = ", ".join(spec.operand_names[i] for i in nonlinear)
         raise NotDifferentiableError(
@@ -107,40 +101,53 @@ def jvp(
     ]
 
 
-def _own_jvp(
+def _reference_of(
     spec: OpSpec,
-    differentiate: OwnDerivatives,
+    operands: Sequence[LinearOperand],
+    active: Sequence[int],
+    attributes: AttributeValues,
+) -> Callable[..., Arrays]:
+    """The reference as a function of only the `active` operands."""
+    assert spec.reference is not None
+    run = functools.partial(batch_axes.in_jax, spec, spec.reference, attributes)
+    return of_active(run, operands, active)
+
+
+def _kernel_jvp(
+    spec: OpSpec,
+    derivatives: OwnDerivatives,
     primals: Values,
     active: Mapping[int, jax.Array],
     attributes: AttributeValues,
 ) -> tuple[Values, Sequence[Tangent]]:
     """The tangents by an operation that the spec makes for it."""
     types = abstract_eval.results(spec, primals, attributes).types
-    whole = operand_checks.leading_shape(spec, primals)
-    lead, depth = len(whole), spec.depth(primals)
+    lead = batch_axes.leading_shape(spec, primals)
+    rank, depth = len(lead), spec.depth(primals)
     axes = [
-        len(t.shape) - (depth if i in spec.shared_results else lead)
+        len(t.shape) - (depth if i in spec.shared_results else rank)
         for i, t in enumerate(types)
         if _is_inexact(t)
     ]
     outs = _jax_hooks.bind(spec.primitive, primals, attributes)
     if not axes:
         return outs, list(map(_no_tangent, outs))
-    push = differentiate.jvp(tuple(active), axes)
     operands = [*primals, *active.values()]
-    if spec.loops:  # and operands may have axes of size one
+    if spec.loops:
+        # `vmap` has left axes of size one, which the operation of the tangents
+        # would not know from batch axes.
+        indices = (*range(len(primals)), *active)
         operands = [
             x
             if i in spec.shared
-            else jnp.broadcast_to(x, (*whole, *x.shape[lead:]))
-            for i, x in zip(
-                (*range(len(primals)), *active), operands, strict=True
-            )
+            else jnp.broadcast_to(x, (*lead, *x.shape[rank:]))
+            for i, x in zip(indices, operands, strict=True)
         ]
-    found = push(*operands, **attributes.for_reference)
-    slopes = iter(flatten(found))
+    push_forward = derivatives.jvp(tuple(active), axes)
+    slopes = push_forward(*operands, **attributes.for_reference)
+    remaining = iter(flatten(slopes))
     return outs, [
-        next(slopes) if _is_inexact(o) else _no_tangent(o) for o in outs
+        next(remaining) if _is_inexact(o) else _no_tangent(o) for o in outs
     ]
 
 
@@ -150,26 +157,55 @@ def _author_jvp(
     tangents: Sequence[Tangent],
     attributes: AttributeValues,
 ) -> tuple[Values, Sequence[Tangent]]:
+    """The results and tangents of the author's jvp, checked."""
+    rule = spec.jvp
+    assert rule is not None
+    types = abstract_eval.results(spec, primals, attributes).types
+    count = len(types)
+
+    def call(
+        primals: Arrays, tangents: tuple[batch_axes.Tangent | None, ...]
+    ) -> tuple[Arrays, Arrays]:
+        returned = rule(
+            tuple(spec.fill(primals)),
+            tuple(spec.fill(tangents)),
+            **attributes.for_reference,
+        )
+        outs, slopes = rule_checks.pair(
+            spec, "jvp", "(results, tangents)", returned
+        )
+        each = ", one for each result"
+        return (
+            rule_checks.arrays(spec, "jvp: results", outs, count),
+            rule_checks.arrays(spec, "jvp: tangents", slopes, count, each),
+        )
+
+    for axes in batch_axes.mapped_axes(spec, primals):
+        call = jax.vmap(call, (axes, axes))
+    full: Sequence[batch_axes.Tangent | None]
     full = _instantiated(primals, tangents)
-    expected = abstract_eval.results(spec, primals, attributes).types
-    outs, out_tangents = shared_operands.jvp(
-        spec, primals, full, attributes, len(expected)
+    if spec.advanced.symbolic_zeros:
+        zeros = map(_is_zero, tangents)
+        full = [None if z else t for z, t in zip(zeros, full, strict=True)]
+    outs, slopes = call(
+        tuple(batch_axes.without_ones(spec, primals, primals)),
+        tuple(batch_axes.without_ones(spec, primals, full)),
     )
     checked = [
-        rule_checks.like(spec, "jvp: primal result", i, o, e)
-        for i, (o, e) in enumerate(zip(outs, expected, strict=True))
+        rule_checks.like(spec, "jvp: primal result", i, out, type_)
+        for i, (out, type_) in enumerate(zip(outs, types, strict=True))
     ]
     return checked, [
-        rule_checks.like(spec, "jvp: tangent result", i, t, o)
-        if _is_inexact(o)
-        else _no_tangent(o)
-        for i, (t, o) in enumerate(zip(out_tangents, checked, strict=True))
+        rule_checks.like(spec, "jvp: tangent result", i, slope, out)
+        if _is_inexact(out)
+        else _no_tangent(out)
+        for i, (slope, out) in enumerate(zip(slopes, checked, strict=True))
     ]
 
 
 def _instantiated(
     primals: Values, tangents: Sequence[Tangent]
-) -> tuple[shared_operands.Tangent, ...]:
+) -> tuple[batch_axes.Tangent, ...]:
     return tuple(
         np.zeros(p.shape, jax.dtypes.float0)
         if _is_zero(t) and not _is_inexact(p)
@@ -178,18 +214,21 @@ def _instantiated(
     )
 
 
+# --- Reverse mode -------------------------------------------------------------
+
+
 def _author_vjp(
     spec: OpSpec,
     primals: Values,
     tangents: Sequence[Tangent],
     attributes: AttributeValues,
 ) -> tuple[Values, Sequence[Tangent]]:
-    """Returns the tangents of the author's vjp, for reverse mode only."""
+    """The tangents of the author's vjp, for reverse mode only."""
     results = abstract_eval.results(spec, primals, attributes)
     call = _custom_vjp(spec, primals, results, attributes)
     try:
-        outs, out_tangents = jax.jvp(
-            shared_operands.over_batches(spec, call, primals),
+        outs, slopes = jax.jvp(
+            batch_axes.over_batches(spec, call, primals),
             tuple(primals),
             _instantiated(primals, tangents),
         )
@@ -200,11 +239,11 @@ def _author_vjp(
             f"{spec.name}: no forward mode (jvp, jacfwd, linearize): "
             "vjp=(fwd, bwd) is for reverse mode alone, so give it jvp="
         ) from None
-    for i, (out, wanted) in enumerate(zip(outs, results.types, strict=True)):
-        rule_checks.like(spec, "vjp: fwd: result", i, out, wanted)
+    for i, (out, type_) in enumerate(zip(outs, results.types, strict=True)):
+        rule_checks.like(spec, "vjp: fwd: result", i, out, type_)
     return outs, [
         t if _is_inexact(o) else _no_tangent(o)
-        for t, o in zip(out_tangents, outs, strict=True)
+        for t, o in zip(slopes, outs, strict=True)
     ]
 
 
@@ -217,34 +256,37 @@ def _custom_vjp(
     """The operation as a function with the author's derivative."""
     assert spec.vjp is not None
     forward, backward = spec.vjp
-    rows = shared_operands.row_types(spec, primals)
-    given = attributes.for_reference
+    rows = batch_axes.row_types(spec, primals)
+    keywords = attributes.for_reference
 
     @jax.custom_vjp
     def call(*operands: jax.Array) -> Arrays:
         return tuple(_jax_hooks.bind(spec.primitive, operands, attributes))
 
     def fwd(*operands: jax.Array) -> tuple[Arrays, object]:
-        returned = forward(*spec.fill(operands), **given)
-        outs, residuals = rule_checks.pair(
-            spec, "vjp: fwd", "(results, residuals)", returned
-        )
+        returned = forward(*spec.fill(operands), **keywords)
+        form = "(results, residuals)"
+        outs, residuals = rule_checks.pair(spec, "vjp: fwd", form, returned)
         what, count = "vjp: fwd: results", len(results.types)
-        found = rule_checks.arrays(spec, what, outs, count)
-        return tuple(map(rule_checks.strong, found)), residuals
+        return (
+            tuple(map(strong, rule_checks.arrays(spec, what, outs, count))),
+            residuals,
+        )
 
     def bwd(residuals: object, cotangents: Arrays) -> Cotangents:
-        out = backward(residuals, results.pack(cotangents), **given)
-        found = rule_checks.cotangents(
-            spec, "vjp: bwd: cotangents", out, spec.places, "operand"
+        returned = backward(residuals, results.pack(cotangents), **keywords)
+        what = "vjp: bwd: cotangents"
+        slopes = rule_checks.cotangents(
+            spec, what, returned, spec.full_count, "operand"
         )
-        slopes = [found[operand.place] for operand in spec.operands]
         what = "vjp: bwd: cotangent"
         return tuple(
             None
-            if slope is None or not _is_inexact(row)
-            else rule_checks.like(spec, what, i, slope, row)
-            for i, (slope, row) in enumerate(zip(slopes, rows, strict=True))
+            if slopes[operand.position] is None or not _is_inexact(row)
+            else rule_checks.like(spec, what, i, slopes[operand.position], row)
+            for i, (operand, row) in enumerate(
+                zip(spec.operands, rows, strict=True)
+            )
         )
 
     call.defvjp(fwd, bwd)
@@ -254,23 +296,23 @@ def _custom_vjp(
 def transpose(
     spec: OpSpec,
     cotangents: Sequence[Tangent],
-    *operands: Operand,
+    *operands: LinearOperand,
     attributes: AttributeValues,
 ) -> list[Tangent | None]:
     """The rule of an operation's primitive for its linear operands."""
-    unknown = {
+    linear = {
         i: x.aval
         for i, x in enumerate(operands)
         if isinstance(x, ad.UndefinedPrimal)
     }
-    for i in unknown:
+    for i in linear:
         if i not in spec.linear:
             raise TypeError(
                 f"{spec.name}: cannot transpose with respect to operand "
                 f"{spec.operand_names[i]}: not listed in `linear`"
             )
-    if not any(unknown.keys() <= set(group) for group in spec.linear_groups):
-        names = " and ".join(spec.operand_names[i] for i in unknown)
+    if not any(linear.keys() <= set(group) for group in spec.linear_groups):
+        names = " and ".join(spec.operand_names[i] for i in linear)
         raise TypeError(
             f"{spec.name}: cannot transpose with respect to {names} together: "
             "the operation is bilinear, which is linear in one of them while "
@@ -288,24 +330,75 @@ def transpose(
         )
     values: dict[int, jax.Array | None]
     if spec.transpose is not None:
-        given = [None if isinstance(x, ad.Zero) else x for x in cotangents]
-        out = shared_operands.transpose(spec, given, operands, attributes)
-        values = dict(zip(spec.linear, out, strict=True))
+        values = _author_transpose(spec, cotangents, operands, attributes)
     else:
         # The reference is linear in these operands: its VJP at zero is its
         # transpose.
         _, pull_back = jax.vjp(
-            _reference_of(spec, operands, list(unknown), attributes),
-            *(ad.instantiate_zeros(ad.Zero(a)) for a in unknown.values()),
+            _reference_of(spec, operands, list(linear), attributes),
+            *(ad.instantiate_zeros(ad.Zero(a)) for a in linear.values()),
         )
         full = tuple(ad.instantiate_zeros(ct) for ct in cotangents)
-        values = dict(zip(unknown, pull_back(full), strict=True))
+        values = dict(zip(linear, pull_back(full), strict=True))
     what = "transpose: cotangent of operand"
     result: list[Tangent | None] = [None] * len(operands)
-    for i, aval in unknown.items():
-        found = rule_checks.like(spec, what, i, values[i], aval)
-        result[i] = partitioning.placed_like(found, aval)
+    for i, aval in linear.items():
+        cotangent = rule_checks.like(spec, what, i, values[i], aval)
+        result[i] = partitioning.placed_like(cotangent, aval)
     return result
+
+
+def _author_transpose(
+    spec: OpSpec,
+    cotangents: Sequence[Tangent],
+    operands: Sequence[LinearOperand],
+    attributes: AttributeValues,
+) -> dict[int, jax.Array | None]:
+    """The cotangents of linear operands by the author's rule."""
+    rule = spec.transpose
+    assert rule is not None
+    types: list[Typed] = [
+        x.aval if isinstance(x, ad.UndefinedPrimal) else x for x in operands
+    ]
+    values = {
+        i: x
+        for i, x in enumerate(operands)
+        if not isinstance(x, ad.UndefinedPrimal)
+    }
+    rows = batch_axes.row_types(spec, types)
+    count = len(spec.linear_slots)
+
+    def call(
+        cotangents: tuple[jax.Array | None, ...], values: dict[int, jax.Array]
+    ) -> Cotangents:
+        full = [values.get(i, row) for i, row in enumerate(rows)]
+        results = cotangents if len(cotangents) > 1 else cotangents[0]
+        returned = rule(results, *spec.fill(full), **attributes.for_reference)
+        what, each = "transpose: cotangents", "linear operand"
+        slots = zip(
+            spec.linear_slots,
+            rule_checks.cotangents(spec, what, returned, count, each),
+            strict=True,
+        )
+        return tuple(ct for slot, ct in slots if slot is not None)
+
+    for axes in batch_axes.mapped_axes(spec, types):
+        call = jax.vmap(call, (0, {i: axes[i] for i in values}))
+    absent = batch_axes.absent_axes(spec, types)
+    row_values = {
+        i: x if i in spec.shared else x.squeeze(absent[i])
+        for i, x in values.items()
+    }
+    nonzero = tuple(None if isinstance(x, ad.Zero) else x for x in cotangents)
+    return {
+        i: ct
+        if ct is None
+        else jnp.sum(ct, absent[i], keepdims=i not in spec.shared)
+        for i, ct in zip(spec.linear, call(nonzero, row_values), strict=True)
+    }
+
+
+# --- Tangents -----------------------------------------------------------------
 
 
 def _is_zero(value: object) -> bool:

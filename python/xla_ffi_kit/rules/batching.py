@@ -11,10 +11,10 @@ import jax.numpy as jnp
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
-from xla_ffi_kit.op import shared_operands
+from xla_ffi_kit.op import batch_axes, implementation
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import OpSpec
-from xla_ffi_kit.rules import abstract_eval, fallback
+from xla_ffi_kit.rules import abstract_eval
 
 Values: TypeAlias = Sequence[jax.Array]
 Dims: TypeAlias = Sequence[int | None]
@@ -36,14 +36,14 @@ def batch(
     attributes: AttributeValues,
 ) -> tuple[Values, Dims]:
     """The rule of an operation's primitive."""
-    # A derivative with respect to a Python number brings the number.
+    # In `vmap` of `jax.grad(op)(2.0, y)`, JAX passes the Python number itself.
     operands = [jnp.asarray(x) for x in operands]
     rows = [_row_type(x, d) for x, d in zip(operands, dims, strict=True)]
-    found = abstract_eval.results(spec, rows, attributes)
-    if axis.name in found.named_axes:
+    results = abstract_eval.results(spec, rows, attributes)
+    if axis.name in results.named_axes:
         if attributes.insists:
             why = f"it has a collective over the axis {axis.name} of vmap"
-            fallback.refuse(spec, "every platform", why)
+            implementation.refuse(spec, "every platform", why)
         return _batch_reference(spec, axis, operands, dims, attributes)
     if all(d is None for d in dims):
         outs = _jax_hooks.bind(spec.primitive, operands, attributes)
@@ -67,10 +67,9 @@ def _batch_reference(
 
     A handler sees rows, and not which of them belong together.
     """
+    assert spec.reference is not None
     call = jax.vmap(
-        functools.partial(
-            shared_operands.in_jax, spec, spec.reference, attributes
-        ),
+        functools.partial(batch_axes.in_jax, spec, spec.reference, attributes),
         tuple(dims),
         axis_name=axis.name,
         axis_size=axis.size,
@@ -83,9 +82,9 @@ def _does_without(spec: OpSpec, index: int, operand: Typed, at: int) -> bool:
     """Whether an operand may lack the batch axis `at`, being shared."""
     return (
         index in spec.shared
-        # These are a sum for each element of that axis.
+        # With a batch axis, they are a sum for each element of it.
         and not spec.shared_results
-        and spec.own_axes(index, operand) <= at
+        and spec.batch_rank(index, operand) <= at
     )
 
 
@@ -105,14 +104,14 @@ def _is_of_shared(spec: OpSpec, dims: Dims) -> bool:
 
 def _same_batch_axis(spec: OpSpec, operands: Values, dims: Dims) -> int | None:
     """The axis, if it is one that all operands batch over already."""
-    known = {d for d in dims if d is not None}
-    if len(known) != 1:
+    mapped = {d for d in dims if d is not None}
+    if len(mapped) != 1:
         return None
-    (at,) = known
+    (at,) = mapped
     for i, (x, d) in enumerate(zip(operands, dims, strict=True)):
         if d is None and not _does_without(spec, i, x, at):
             return None
-        if d is not None and at >= spec.own_axes(i, x):
+        if d is not None and at >= spec.batch_rank(i, x):
             return None
     return at
 
@@ -122,10 +121,10 @@ def _with_batch_axes(
 ) -> Values:
     is_one = (
         spec.advanced.vmap_method != "broadcast_all"
-        # A loop goes over the axis.
+        # The axis is one that a loop goes over: nothing has to be repeated.
         or (spec.loops and _is_of_shared(spec, dims))
     )
-    # A result in an operand's place is as large.
+    # An operand in whose memory a result is has to be as large as the result.
     whole = {*spec.shared, *spec.input_output_aliases}
     return [
         x

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import ShapedArray
+from jax.interpreters import mlir
 from jax.interpreters.mlir import LoweringRuleContext, ir
 
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._check import Shape, Typed
-from xla_ffi_kit.op import (
-    attribute_values,
-    operand_checks,
-    shared_operands,
-)
+from xla_ffi_kit.op import attribute_values, batch_axes
 from xla_ffi_kit.op.attribute_values import AttributeValues
-from xla_ffi_kit.op.device_kernel import Attributes, DeviceKernel
-from xla_ffi_kit.op.spec import Arrays, OpSpec
+from xla_ffi_kit.op.spec import (
+    Arrays,
+    DeviceKernel,
+    KernelAttributes,
+    OpSpec,
+)
 from xla_ffi_kit.rules import partitioning
+
+# What a lowering rule returns: the values of the results.
+Lowered: TypeAlias = Sequence[ir.Value | Sequence[ir.Value]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Call:
+class HandlerCall:
     """A call that the rule of a platform with a handler lowers."""
 
     spec: OpSpec
@@ -47,7 +54,7 @@ class Call:
     @functools.cached_property
     def lead(self) -> Shape:
         """The leading shape that operands and results have."""
-        return operand_checks.leading_shape(self.spec, self.avals)
+        return batch_axes.leading_shape(self.spec, self.avals)
 
     @functools.cached_property
     def depth(self) -> int:
@@ -70,9 +77,9 @@ class Call:
         )
 
     @functools.cached_property
-    def rows(self) -> Call:
+    def rows(self) -> HandlerCall:
         """The call for one element of the axes that `depth` counts."""
-        operands = shared_operands.row_types(self.spec, self.avals)
+        operands = batch_axes.row_types(self.spec, self.avals)
         results = [
             ShapedArray(x.shape[self.depth :], x.dtype) for x in self.results
         ]
@@ -80,6 +87,27 @@ class Call:
             avals_in=[ShapedArray(x.shape, x.dtype) for x in operands],
             avals_out=results,
         )
+        return dataclasses.replace(self, ctx=ctx)
+
+    @functools.cached_property
+    def as_handler_takes_it(self) -> HandlerCall:
+        """The call with one batch axis, if the handler takes exactly one."""
+        if not self.spec.advanced.one_batch_axis or len(self.lead) == 1:
+            return self
+        types = [
+            [
+                a
+                if i in shared
+                else ShapedArray((rows, *a.shape[len(self.lead) :]), a.dtype)
+                for i, a in enumerate(avals)
+            ]
+            for avals, shared in (
+                (self.avals, self.spec.shared),
+                (self.results, ()),
+            )
+            for rows in [math.prod(self.lead)]
+        ]
+        ctx = self.ctx.replace(avals_in=types[0], avals_out=types[1])
         return dataclasses.replace(self, ctx=ctx)
 
     @property
@@ -97,11 +125,17 @@ def run(spec: OpSpec, attributes: AttributeValues, *parts: jax.Array) -> Arrays:
 
 
 def build(
-    call: Call, target: str, attributes: Attributes
+    call: HandlerCall, target: str, attributes: KernelAttributes
 ) -> Sequence[ir.Value]:
     """Calls the handler `target`, with attributes from the operands' types."""
+    taken = call.as_handler_takes_it
+    if taken is not call:
+        operands = _reshaped(call, call.operands, call.avals, taken.avals)
+        taken = dataclasses.replace(taken, operands=operands)
+        results = build(taken, target, attributes)
+        return _reshaped(call, results, taken.results, call.results)
     spec, ctx, avals, operands = call.spec, call.ctx, call.avals, call.operands
-    # The first axes of operands and results that XLA may split.
+    # XLA may split these axes, the first ones of operands and results.
     batch = partitioning.divided(ctx, call.lead) if call.devices > 1 else ()
     units = _unit_axes(spec, avals, batch) if batch else (0, 0)
     if any(units):
@@ -121,8 +155,7 @@ def build(
         )
     workspace = spec.advanced.workspace.get(call.platform)
     if workspace is not None:
-        given = call.attributes.for_reference
-        size = workspace(*spec.fill(avals), **given)
+        size = workspace(*spec.fill(avals), **call.attributes.for_reference)
         hidden = ShapedArray((size,), np.dtype(np.uint8))
         ctx = ctx.replace(avals_out=[*ctx.avals_out, hidden])
     lower = jax.ffi.build_ffi_lowering_function(
@@ -132,21 +165,39 @@ def build(
         operand_layouts=_layouts(spec.input_layouts, ctx.avals_in),
         result_layouts=_layouts(spec.output_layouts, ctx.avals_out),
     )
-    made = lower(ctx, *operands, **attributes(avals))
+    custom_call = lower(ctx, *operands, **attributes(avals))
     if batch:
         partitioning.annotate_batch(
-            made,
+            custom_call,
             (*batch, *(1,) * units[0]),
             [a.shape for a in avals],
             [a.shape for a in _jax_hooks.shaped(ctx.avals_out)],
             spec.shared,
             partitioning.restored_axes(spec, len(ctx.avals_out)),
         )
-    values: Sequence[ir.Value] = list(made.results)[: len(call.results)]
+    values: Sequence[ir.Value] = list(custom_call.results)[: len(call.results)]
     if any(units):
         pairs = zip(values, call.results, strict=True)
         values = [_reshape(x, a.shape) for x, a in pairs]
     return values
+
+
+def _reshaped(
+    call: HandlerCall,
+    values: Sequence[ir.Value],
+    avals: Sequence[ShapedArray],
+    others: Sequence[ShapedArray],
+) -> Sequence[ir.Value]:
+    """The values with other shapes, of which axes may be symbolic."""
+
+    def reshape(*xs: jax.Array) -> Arrays:
+        pairs = zip(xs, others, strict=True)
+        return tuple(jnp.reshape(x, a.shape) for x, a in pairs)
+
+    lower = mlir.lower_fun(reshape, multiple_results=True)
+    ctx = call.ctx.replace(avals_in=avals, avals_out=others)
+    found: Sequence[ir.Value] = lower(ctx, *values)
+    return found
 
 
 def _layouts(
@@ -158,8 +209,8 @@ def _layouts(
     layouts: list[Shape | None] = [None] * len(avals)
     for i, order in orders.items():
         batch = len(_jax_hooks.shaped(avals)[i].shape) - len(order)
-        own = (batch + axis for axis in reversed(order))
-        layouts[i] = (*own, *reversed(range(batch)))
+        kernel = (batch + axis for axis in reversed(order))
+        layouts[i] = (*kernel, *reversed(range(batch)))
     return layouts
 
 
@@ -190,8 +241,7 @@ def _unit_axes(
 
 
 def _units_of(result: Typed, batch: Shape, units: tuple[int, int]) -> int:
-    own = units[1] if len(result.shape) == len(batch) else 0
-    return units[0] + own
+    return units[0] + (units[1] if len(result.shape) == len(batch) else 0)
 
 
 def _with_axes(aval: ShapedArray, at: int, count: int) -> ShapedArray:

@@ -91,16 +91,16 @@ def annotate_batch(
         sharded along these axes as operands are.
     """
     if not lead or not _check.is_static(*operands, *results):
-        return  # no batch, or a symbolic shape, which Shardy cannot take
+        return  # There is no batch, or a size that Shardy cannot take.
     leads = [() if i in shared else lead for i in range(len(operands))]
     leads += [lead] * len(results)
     names, replicated = batch_rule(leads, (*operands, *results))
-    for own, ends in zip(names, letters, strict=False):
-        for axis, letter in enumerate(ends, len(own) - len(ends)):
-            if own[axis] in replicated and ends.count(letter) == 1:
-                replicated.remove(own[axis])
-                own[axis] = f"n{letter}"
-    restored = (name for own in names for name in own if name[0] == "n")
+    for axes, ends in zip(names, letters, strict=False):
+        for axis, letter in enumerate(ends, len(axes) - len(ends)):
+            if axes[axis] in replicated and ends.count(letter) == 1:
+                replicated.remove(axes[axis])
+                axes[axis] = f"n{letter}"
+    restored = (name for axes in names for name in axes if name[0] == "n")
     replicated += dict.fromkeys(restored)
     count = len(operands)
     annotate(
@@ -117,8 +117,8 @@ def restored_axes(spec: OpSpec, results: int) -> list[Sequence[str]]:
     last = spec.result_letters
     if spec.advanced.sharded_kernel_axes != "restore" or not last:
         return []
-    own = [last[min(i, len(last) - 1)] for i in range(results)]
-    return [*(o.letters for o in spec.operands), *own]
+    of_results = [last[min(i, len(last) - 1)] for i in range(results)]
+    return [*(o.letters for o in spec.operands), *of_results]
 
 
 def is_explicit(mesh: AbstractMesh) -> bool:
@@ -131,12 +131,12 @@ def is_explicit(mesh: AbstractMesh) -> bool:
 
 def placed_like(x: jax.Array, aval: ShapedArray) -> jax.Array:
     """`x` with the sharding that the type of an Explicit mesh's array says."""
-    wanted = aval.sharding
-    if wanted.mesh.empty or jax.typeof(x).sharding == wanted:
+    sharding = aval.sharding
+    if sharding.mesh.empty or jax.typeof(x).sharding == sharding:
         return x
-    if not all(kind == AxisType.Explicit for kind in wanted.mesh.axis_types):
+    if not all(kind == AxisType.Explicit for kind in sharding.mesh.axis_types):
         return x
-    placed: jax.Array = jax.sharding.reshard(x, wanted)
+    placed: jax.Array = jax.sharding.reshard(x, sharding)
     return placed
 
 
@@ -146,6 +146,11 @@ def divided(ctx: LoweringRuleContext, lead: Shape) -> Shape:
     Args:
       ctx: the context of the rule that lowers the call.
       lead: the leading shape that operands and results have.
+
+    Returns:
+      The sizes of these axes, none if a size is not known. Axes behind them
+      must not be split: XLA would call the handler with rows that are no
+      operand's.
     """
     if is_explicit(_jax_hooks.mesh_of(ctx)):
         return lead
@@ -180,7 +185,7 @@ def _axis_names(
     for axis, size in enumerate(shape):
         if axis < len(lead) and size == lead[axis]:
             names.append(f"b{axis}")
-        else:  # the kernel's own, or a batch axis of size one
+        else:  # It is a kernel axis, or a batch axis of size one.
             names.append(f"{prefix}k{axis}")
             replicated.append(names[-1])
     return names
@@ -196,7 +201,7 @@ def result_avals(
 
     Raises ValueError if an Explicit mesh shards a kernel axis.
     """
-    if all(a.sharding.mesh.empty for a in operands):  # most often: no detour
+    if all(a.sharding.mesh.empty for a in operands):  # This is most often so.
         space = operands[0].memory_space
         return [
             ShapedArray(t.shape, t.dtype, memory_space=space) for t in results
@@ -205,11 +210,11 @@ def result_avals(
         _check_kernel_axes(spec, operands)
     template = next(a for a in operands if not a.sharding.mesh.empty)
     mesh = template.sharding.mesh
-    every = lead_specs(spec, operands, lead)
-    first = every[: spec.depth(operands)]
+    batch = lead_specs(spec, operands, lead)
+    first = batch[: spec.depth(operands)]
     avals = []
     for i, x in enumerate(results):
-        specs = first if i in spec.shared_results else every
+        specs = first if i in spec.shared_results else batch
         whole = (None,) * (len(x.shape) - len(specs))
         aval: ShapedArray = template.update(
             shape=tuple(x.shape),
@@ -256,7 +261,7 @@ def _check_kernel_axes(spec: OpSpec, operands: Sequence[ShapedArray]) -> None:
         zip(spec.operand_names, operands, strict=True)
     ):
         axes = _specs_of(aval)
-        for axis in range(spec.own_axes(i, aval), len(axes)):
+        for axis in range(spec.batch_rank(i, aval), len(axes)):
             if axes[axis] is not None:
                 raise ValueError(
                     f"{spec.name}: operand {name}: axis {axis - len(axes)} is "

@@ -26,12 +26,11 @@ from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Shape
 from xla_ffi_kit._jax_hooks import HloSharding, Sharding, XlaShape
-from xla_ffi_kit.op import reference_switch, shared_operands
+from xla_ffi_kit.op import batch_axes, reference_switch
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import Arrays, OpSpec
 from xla_ffi_kit.rules import custom_call, partitioning
-from xla_ffi_kit.rules.custom_call import Call
-from xla_ffi_kit.rules.fallback import Lowered
+from xla_ffi_kit.rules.custom_call import HandlerCall, Lowered
 from xla_ffi_kit.rules.partitioning import AxisSpec
 
 _TARGET = "xla_ffi_kit.on_each_device"
@@ -60,14 +59,15 @@ class _Program:
     references: frozenset[str]
 
 
-# By the hash of their program, which a program's cache key contains. A program
-# that is not compiled yet keeps its calls alive.
+# By the hash of their text. XLA's callback gets the hash, which is in the call,
+# and so in the key of JAX's compilation cache too. A program that is lowered,
+# and may be compiled later, keeps the entries of its calls alive.
 _programs: weakref.WeakValueDictionary[str, _Program] = (
     weakref.WeakValueDictionary()
 )
 
 
-def split(call: Call) -> Sequence[ir.Value]:
+def split(call: HandlerCall) -> Sequence[ir.Value]:
     """Lowers to a call that XLA splits by asking for one device's program.
 
     XLA calls back into Python for that, so an exported program cannot contain
@@ -76,13 +76,14 @@ def split(call: Call) -> Sequence[ir.Value]:
     if call.spec.shared_results:
         return _split_sums(call)
     leads = [
-        call.lead[: call.spec.own_axes(i, x)] for i, x in enumerate(call.avals)
+        call.lead[: call.spec.batch_rank(i, x)]
+        for i, x in enumerate(call.avals)
     ]
     leads += [call.lead] * len(call.results)
     return _split(call, call.run, leads)
 
 
-def _split_sums(call: Call) -> Sequence[ir.Value]:
+def _split_sums(call: HandlerCall) -> Sequence[ir.Value]:
     """`split` for a call with results that are sums over the rows.
 
     The rows are so many groups, each with its sums, that every device has the
@@ -91,11 +92,11 @@ def _split_sums(call: Call) -> Sequence[ir.Value]:
     spec, lead = call.spec, call.lead
     first = lead[: call.depth]
     counts = [math.gcd(n, call.devices) for n in lead[call.depth :]]
-    way = _Groups(first, tuple(counts), lead[call.depth :])
+    groups = _Groups(first, tuple(counts), lead[call.depth :])
 
     def in_groups(*operands: jax.Array) -> list[jax.Array]:
         return [
-            x[(None,) * len(counts)] if i in spec.shared else way.divide(x)
+            x[(None,) * len(counts)] if i in spec.shared else groups.divide(x)
             for i, x in enumerate(operands)
         ]
 
@@ -103,7 +104,7 @@ def _split_sums(call: Call) -> Sequence[ir.Value]:
         return [
             jnp.sum(y, tuple(range(len(counts))))
             if i in spec.shared_results
-            else way.restore(y)
+            else groups.restore(y)
             for i, y in enumerate(results)
         ]
 
@@ -118,12 +119,12 @@ def _split_sums(call: Call) -> Sequence[ir.Value]:
     )
     split_axes = (*counts, *first)
     leads = [
-        split_axes[: len(counts) + spec.own_axes(i, x)]
+        split_axes[: len(counts) + spec.batch_rank(i, x)]
         for i, x in enumerate(call.avals)
     ]
     leads += [split_axes] * len(results)
-    made = dataclasses.replace(call, ctx=ctx, operands=operands)
-    values = _split(made, run, leads)
+    of_groups = dataclasses.replace(call, ctx=ctx, operands=operands)
+    values = _split(of_groups, run, leads)
     return _lower_fun(added, ctx, ctx.avals_out, values)
 
 
@@ -155,9 +156,9 @@ class _Groups:
     def restore(self, y: jax.Array) -> jax.Array:
         """The inverse of `divide`."""
         depth, count = len(self.first), len(self.counts)
-        own = y.shape[2 * count + depth :]
+        kernel = y.shape[2 * count + depth :]
         y = jnp.moveaxis(y, range(count), range(depth, depth + 2 * count, 2))
-        return y.reshape(*self.first, *self.rows, *own)
+        return y.reshape(*self.first, *self.rows, *kernel)
 
 
 def _of_groups(
@@ -169,7 +170,7 @@ def _of_groups(
     )
     axes = tuple(None if i in spec.shared else 0 for i in range(len(parts)))
     for _ in range(count):
-        call = shared_operands.in_turn(call, axes)
+        call = batch_axes.in_turn(call, axes)
     return call(
         *(
             x.reshape(x.shape[count:]) if i in spec.shared else x
@@ -186,13 +187,13 @@ def _lower_fun(
 ) -> Sequence[ir.Value]:
     """The values of a function of JAX."""
     lower = mlir.lower_fun(function, multiple_results=True)
-    found = lower(ctx.replace(avals_in=avals, avals_out=None), *operands)
-    # One value for each array, which some releases have in a list.
-    return [y[0] if isinstance(y, list | tuple) else y for y in found]
+    values = lower(ctx.replace(avals_in=avals, avals_out=None), *operands)
+    # Some releases of JAX return the value of each array in a list.
+    return [y[0] if isinstance(y, list | tuple) else y for y in values]
 
 
 def _split(
-    call: Call, run: Callable[..., Arrays], leads: Sequence[Shape]
+    call: HandlerCall, run: Callable[..., Arrays], leads: Sequence[Shape]
 ) -> Sequence[ir.Value]:
     """`split`, for what a device runs and the axes of each array to split."""
     platform = call.platform
@@ -202,19 +203,21 @@ def _split(
     )
     lead = max(leads, key=len)
     axes = [
-        [axis for axis, name in enumerate(own) if name not in replicated]
-        for own in names
+        [axis for axis, name in enumerate(array) if name not in replicated]
+        for array in names
     ]
     program = _jax_hooks.module_of(run, types, platform)
     text = f"{platform} {axes} {program}"
-    if call.needs_shapes:  # Two functions may agree on the whole alone.
+    if call.needs_shapes:
+        # Two operations may have the same attributes for the whole, and others
+        # for a part.
         for parts in _some_parts(types, axes, lead, call.devices):
             text += str(_jax_hooks.module_of(run, parts, platform))
     key = hashlib.sha256(text.encode()).hexdigest()
     x64 = jax.config.jax_enable_x64  # type: ignore[attr-defined]
     references = reference_switch.chosen()
-    made = _Program(run, platform, lead, axes, x64, references)
-    _jax_hooks.keep_alive(call.ctx, _programs.setdefault(key, made))
+    of_device = _Program(run, platform, lead, axes, x64, references)
+    _jax_hooks.keep_alive(call.ctx, _programs.setdefault(key, of_device))
     lowered = _jax_hooks.custom_call(
         _TARGET,
         result_types=[
@@ -245,11 +248,11 @@ def _some_parts(
             yield [
                 x.update(
                     shape=tuple(
-                        n // pieces if i == axis and i in own else n
+                        n // pieces if i == axis and i in batch else n
                         for i, n in enumerate(x.shape)
                     )
                 )
-                for x, own in zip(types, axes[: len(types)], strict=True)
+                for x, batch in zip(types, axes[: len(types)], strict=True)
             ]
 
 
@@ -271,13 +274,13 @@ def _partition(
     program = _programs[key.decode()]
     is_tuple = result.is_tuple()
     arrays = [*shapes, *(result.tuple_shapes() if is_tuple else [result])]
-    ways = [*shardings]
-    ways += result_sharding.tuple_elements() if is_tuple else [result_sharding]
+    asked = [*shardings]
+    asked += result_sharding.tuple_elements() if is_tuple else [result_sharding]
     count = len(shapes)
     # XLA asks with what the arrays have, which may be another device's rows
     # for each of them, or a part of a kernel axis.
-    devices = _devices(program, ways)
-    ways = [
+    devices = _devices(program, asked)
+    answer = [
         _sharding(x.dimensions(), axes, devices)
         for x, axes in zip(arrays, program.axes, strict=True)
     ]
@@ -286,38 +289,37 @@ def _partition(
         reference_switch.choose(program.references),
     ):
         parts = [
-            jax.ShapeDtypeStruct(way.tile(x).dimensions(), x.numpy_dtype())
-            for x, way in zip(arrays[:count], ways[:count], strict=True)
+            jax.ShapeDtypeStruct(sharding.tile(x).dimensions(), x.numpy_dtype())
+            for x, sharding in zip(shapes, answer[:count], strict=True)
         ]
         module = _jax_hooks.module_of(program.run, parts, program.platform)
     if is_tuple:
-        result_sharding = HloSharding.tuple_sharding(result, ways[count:])
+        result_sharding = HloSharding.tuple_sharding(result, answer[count:])
     else:
-        (result_sharding,) = ways[count:]
-    return mlir.module_to_bytecode(module), ways[:count], result_sharding
+        (result_sharding,) = answer[count:]
+    return mlir.module_to_bytecode(module), answer[:count], result_sharding
 
 
-def _devices(program: _Program, ways: Sequence[Sharding]) -> _Devices:
+def _devices(program: _Program, shardings: Sequence[Sharding]) -> _Devices:
     """Devices by the part of each batch axis that they have.
 
     Another axis lists those that have the same parts. They are the devices of
     the array that is split most, without the batch axes that would be padded.
     """
     rank = len(program.lead)
-    found = np.zeros((1,) * rank + (1,), int)
-    for way, axes in zip(ways, program.axes, strict=True):
-        if not way.is_tiled() or way.subgroup_types():
+    finest = np.zeros((1,) * rank + (1,), int)
+    for sharding, axes in zip(shardings, program.axes, strict=True):
+        if not sharding.is_tiled() or sharding.subgroup_types():
             continue
-        pieces = way.tile_assignment_dimensions()
-        own = [pieces[axis] if axis in axes else 1 for axis in range(rank)]
-        devices = np.array(way.tile_assignment_devices()).reshape(pieces)
-        kept = [axis for axis in axes if program.lead[axis] % own[axis] == 0]
-        others = [axis for axis in range(len(pieces)) if axis not in kept]
-        shape = [own[axis] if axis in kept else 1 for axis in range(rank)]
-        devices = devices.transpose(*kept, *others).reshape(*shape, -1)
-        if math.prod(shape) > math.prod(found.shape[:-1]):
-            found = devices
-    return found
+        pieces = sharding.tile_assignment_dimensions()
+        even = [axis for axis in axes if program.lead[axis] % pieces[axis] == 0]
+        others = [axis for axis in range(len(pieces)) if axis not in even]
+        shape = [pieces[axis] if axis in even else 1 for axis in range(rank)]
+        devices = np.array(sharding.tile_assignment_devices()).reshape(pieces)
+        devices = devices.transpose(*even, *others).reshape(*shape, -1)
+        if math.prod(shape) > math.prod(finest.shape[:-1]):
+            finest = devices
+    return finest
 
 
 def _sharding(shape: Shape, axes: Sequence[int], devices: _Devices) -> Sharding:
@@ -334,7 +336,7 @@ def _sharding(shape: Shape, axes: Sequence[int], devices: _Devices) -> Sharding:
 _jax_hooks.register_partitioner(_TARGET, _partition)
 
 
-def in_manual_region(call: Call, specs: Sequence[AxisSpec]) -> Lowered:
+def in_manual_region(call: HandlerCall, specs: Sequence[AxisSpec]) -> Lowered:
     """Lowers to a `shard_map` over all axes of the mesh that are not in one.
 
     Args:
@@ -343,10 +345,10 @@ def in_manual_region(call: Call, specs: Sequence[AxisSpec]) -> Lowered:
         operands are gathered, and each device computes the same.
     """
     mesh = _jax_hooks.mesh_of(call.ctx)
-    if mesh.empty:  # Only the number of devices is known.
+    if mesh.empty:  # JAX tells only the number of devices.
         mesh = AbstractMesh((call.devices,), ("devices",))
     manual = _jax_hooks.manual_axes(call.ctx)
-    # Types with shardings could not be gathered.
+    # JAX gathers operands only if their types have no shardings.
     mesh = mesh.update_axis_types(
         {
             name: AxisType.Manual if name in manual else AxisType.Auto
@@ -357,21 +359,25 @@ def in_manual_region(call: Call, specs: Sequence[AxisSpec]) -> Lowered:
     depth, sums = call.depth, call.spec.shared_results
 
     def spec_of(index: int, shape: Shape) -> PartitionSpec:
-        own = shape[: call.spec.own_axes(index, avals[index])]
-        batch = zip(specs, own, call.lead, strict=False)
+        batch = shape[: call.spec.batch_rank(index, avals[index])]
         return PartitionSpec(
-            *(axis if size == whole else None for axis, size, whole in batch)
+            *(
+                axis if size == whole else None
+                for axis, size, whole in zip(
+                    specs, batch, call.lead, strict=False
+                )
+            )
         )
 
     named = tuple(jax.tree.leaves(list(specs[depth:])))
 
     def run(*parts: jax.Array) -> Arrays:
-        found = call.run(*parts)
+        results = call.run(*parts)
         if not sums or not named:
-            return found
+            return results
         return tuple(
             jax.lax.psum(y, named) if i in sums else y
-            for i, y in enumerate(found)
+            for i, y in enumerate(results)
         )
 
     mapped = jax.shard_map(

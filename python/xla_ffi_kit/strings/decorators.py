@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Literal, Unpack
 
+from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
 from xla_ffi_kit.op import axes as kernel
-from xla_ffi_kit.op import option_checks
+from xla_ffi_kit.op import declare
 from xla_ffi_kit.op.spec import Options
 from xla_ffi_kit.strings.cuda import source as cuda_source
 from xla_ffi_kit.strings.derive import derivable
 from xla_ffi_kit.strings.derive import loops as derivative_loops
 from xla_ffi_kit.strings.operation import StringOp, on_cuda
-from xla_ffi_kit.strings.text import (
-    lane_loops,
-    loops,
-    references,
-    type_questions,
-)
+from xla_ffi_kit.strings.text import loops, references, type_questions
 from xla_ffi_kit.strings.text.element_types import DTypes, template_arguments
-from xla_ffi_kit.strings.text.places import place_of
-from xla_ffi_kit.strings.text.source import ROW_BY_ROW, Source
+from xla_ffi_kit.strings.text.source import Source, place_of
 
 _KERNEL = 'derivatives="kernel"'
 
@@ -91,22 +85,28 @@ def inline(
         is a shape function, which `FfiOp` takes as `results`.
       **options: all other keywords of `FfiOp`.
 
+    Returns:
+      A decorator that makes an `FfiOp`, whose handler follows XLA's FFI
+      (https://openxla.org/xla/custom_call).
+
     Raises:
-      BuildError: the code does not compile, there is no compiler, or the cache
-        cannot be written.
+      BuildError: the code does not compile, the cache cannot be written, or
+        there is no compiler (NoCompilerError).
+      TypeError, ValueError: an option does not fit the reference, as for
+        `FfiOp`.
     """
     place = place_of(code, sys._getframe(1))
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        called, name = references.names(
+        symbol, name = references.names(
             reference, function, "the function in C++"
         )
-        option_checks.check_names(name, options)
+        declare.check_names(name, options)
         operands, attributes = references.parameter_names(reference)
         source = Source(
             name=name,
             code=code,
-            function=called,
+            function=symbol,
             instances=template_arguments(name, dtypes),
             operands=operands,
             attributes=tuple(attributes),
@@ -114,7 +114,7 @@ def inline(
         )
         find = None
         if derivable.check(name, derivatives, options):
-            form = _form(_KERNEL, "kit::Accumulate<T>", dtypes)
+            form = _form(name, _KERNEL, "kit::Accumulate<T>", dtypes)
             type_questions.check(name, form, [(code, place)])
             find = derivable.of_inline(source, dtypes, kernel_axes, options)
         return StringOp(
@@ -175,9 +175,15 @@ def elementwise(
         is a shape function, which `FfiOp` takes as `results`.
       **options: all other keywords of `FfiOp`.
 
+    Returns:
+      A decorator that makes an `FfiOp`. Operands and results have one shape of
+      any rank and one of `dtypes`.
+
     Raises:
-      BuildError: an expression does not compile, there is no compiler, or the
-        cache cannot be written.
+      BuildError: an expression does not compile, the cache cannot be written,
+        or there is no compiler (NoCompilerError).
+      TypeError, ValueError: an option does not fit the reference, as for
+        `FfiOp`.
     """
     frame = sys._getframe(1)
     places = [place_of(x, frame) for x in expressions if isinstance(x, str)]
@@ -185,26 +191,26 @@ def elementwise(
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
-        loop = loops.Loop(reference, len(expressions), declared)
-        option_checks.check_names(loop.name, options)
+        parameters = loops.Parameters(reference, len(expressions), declared)
+        name = parameters.name
+        declare.check_names(name, options)
         if not expressions or len(places) != len(expressions):
             raise TypeError(
-                f"{loop.name}: expressions: expected at least one string of "
-                f"C++, and only strings, got {list(expressions)}"
+                f"{name}: expressions: expected at least one string of C++, "
+                f"and only strings, got {list(expressions)}"
             )
-        code = loops.Elements(loop, expressions, places, before, before_place)
-        shapes = loops.shapes_of_elements(loop)
-        source = loop.source(
-            code.on_cpu(), dtypes, before_place, shapes, "element by element"
+        code = loops.Elements(
+            parameters, expressions, places, before, before_place
         )
+        source = code.source(dtypes)
         kernels = functools.partial(cuda_source.of_elements, code)
-        cuda = on_cuda(loop, kernels, dtypes, flags, platforms)
+        cuda = on_cuda(parameters, kernels, dtypes, flags, platforms)
         find = None
-        if derivable.check(loop.name, derivatives, options):
-            form = _form(_KERNEL, "A", dtypes)
+        if derivable.check(name, derivatives, options):
+            form = _form(name, _KERNEL, "A", dtypes)
             pieces = [(before, before_place)]
             pieces += zip(expressions, places, strict=True)
-            type_questions.check(loop.name, form, pieces)
+            type_questions.check(name, form, pieces)
             find = derivative_loops.of_elements(code, dtypes)
         return StringOp(
             source,
@@ -242,7 +248,9 @@ def rows(
     the body, an array is its part of one row, with `size()` and `[i]`; an
     operand in `shared` is the whole operand. `T` is the type of the arrays, and
     `A` the type to compute in, which is `float` for 16-bit floats. `return;`
-    ends the row. Rows are distributed over XLA's threads.
+    ends the row. Rows are distributed over XLA's threads. `kit::scan(n, state,
+    [&]<typename A>(int64_t i, A& state) { ... })` is a loop that is faster in
+    reverse mode.
 
     On CUDA, NVRTC compiles the same body, and each thread computes one row. If
     all rows take the same steps, write the loop as `kit::for_each(x, out,
@@ -284,9 +292,16 @@ def rows(
         such as one with a branch on data, is an error: see docs/pip.md.
       **options: all other keywords of `FfiOp`.
 
+    Returns:
+      A decorator that makes an `FfiOp`. Operands have the shape (..., kernel
+      axes), those in `shared` (kernel axes), and results those of the
+      reference; all have one of `dtypes`.
+
     Raises:
-      BuildError: the body does not compile, there is no compiler, or the cache
-        cannot be written.
+      BuildError: the body does not compile, the cache cannot be written, or
+        there is no compiler (NoCompilerError).
+      TypeError, ValueError: an option does not fit the reference, as for
+        `FfiOp`.
     """
     frame = sys._getframe(1)
     place = place_of(body, frame)
@@ -294,38 +309,33 @@ def rows(
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
         declared = options.get("attributes") or {}
-        loop = loops.Loop(reference, results, declared)
-        option_checks.check_names(loop.name, options)
+        parameters = loops.Parameters(reference, results, declared)
+        name, operands = parameters.name, parameters.operands
+        declare.check_names(name, options)
         axes = options.get("axes")
-        whole = 1 if kernel_axes is None and axes is None else kernel_axes
-        counts, *_ = kernel.declared(loop.name, loop.operands, whole, axes)
-        names = option_checks.among(
-            loop.name,
-            "shared",
-            "operands",
-            options.get("shared") or (),
-            loop.operands,
+        trailing = 1 if kernel_axes is None and axes is None else kernel_axes
+        counts, *_ = kernel.declared(name, operands, trailing, axes)
+        shared = declare.among(
+            name, "shared", "operands", options.get("shared") or (), operands
         )
-        shared = tuple(map(loop.operands.index, names))
         code = loops.Rows(
-            loop, body, place, counts, shared, before, before_place
+            parameters,
+            body,
+            place,
+            counts,
+            tuple(map(operands.index, shared)),
+            before,
+            before_place,
         )
-        source = loop.source(
-            code.on_cpu(), dtypes, before_place, code.shapes(), ROW_BY_ROW
-        )
-        is_derived = derivable.check(loop.name, derivatives, options)
+        source = code.source(dtypes, lanes)
+        is_derived = derivable.check(name, derivatives, options)
         for option, is_on in (("lanes=True", lanes), (_KERNEL, is_derived)):
             if is_on:
-                form = _form(option, "A", dtypes)
+                form = _form(name, option, "A", dtypes)
                 pieces = [(before, before_place), (body, place)]
-                type_questions.check(loop.name, form, pieces)
-        if lanes:
-            source = lane_loops.source(code, source)
-        else:
-            how = source.how + lane_loops.hint(code, source)
-            source = dataclasses.replace(source, how=how)
+                type_questions.check(name, form, pieces)
         kernels = functools.partial(cuda_source.of_rows, code)
-        cuda = on_cuda(loop, kernels, dtypes, flags, platforms)
+        cuda = on_cuda(parameters, kernels, dtypes, flags, platforms)
         find = None
         if is_derived:
             aliases = options.get("aliases") or {}
@@ -336,7 +346,7 @@ def rows(
             has_reference,
             flags,
             fallback,
-            whole,
+            trailing,
             options,
             cuda,
             find,
@@ -346,9 +356,17 @@ def rows(
 
 
 def _form(
-    option: str, number: str, dtypes: DTypes | None
+    name: str, option: str, number: str, dtypes: DTypes | None
 ) -> type_questions.Form:
     """What a string is compiled for, besides its value row by row."""
-    types = ", ".join(template_arguments("", dtypes))
+    types = ", ".join(template_arguments(name, dtypes))
+    if "std::complex" in types:
+        remedy = "leave it out for those, in an operation of their own"
+        if option == _KERNEL:
+            remedy += ", which has the reference's derivatives, or jvp="
+        raise BuildError(
+            f"{name}: {option}: expected dtypes of real numbers, got {types}; "
+            f"{remedy}"
+        )
     has_halves = "kit::bf16" in types or "kit::f16" in types
     return type_questions.Form(option, number, has_halves)

@@ -7,27 +7,20 @@ import functools
 import hashlib
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic
+from typing import Any, Generic
 
 import jax
 
 from xla_ffi_kit import _check
-from xla_ffi_kit.compile import (
-    cache,
-    compiler,
-    cpp,
-    headers,
-)
+from xla_ffi_kit.compile import cache, compiler, cpp, headers
 from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.errors import BuildError, HandlerLibraryError, NoCompilerError
 from xla_ffi_kit.ffi_op import FfiOp, R
 from xla_ffi_kit.library import handler_library, registration
 from xla_ffi_kit.library.signature import Signature
-from xla_ffi_kit.op.device_kernel import DeviceKernel
 from xla_ffi_kit.op.spec import (
     Advanced,
     AttributeType,
-    Function,
     Options,
     OwnDerivatives,
 )
@@ -35,19 +28,17 @@ from xla_ffi_kit.strings.cuda import nvrtc
 from xla_ffi_kit.strings.cuda.kernel import LoopKernel, Sources
 from xla_ffi_kit.strings.derive import derivable
 from xla_ffi_kit.strings.derive.function import Attributes, Find
-from xla_ffi_kit.strings.text import (
-    element_types,
-    loops,
-    targets,
-)
+from xla_ffi_kit.strings.text import element_types, targets
 from xla_ffi_kit.strings.text.element_types import DTypes
+from xla_ffi_kit.strings.text.loops import Parameters
 from xla_ffi_kit.strings.text.references import attribute_types
 from xla_ffi_kit.strings.text.source import EXPORTS, Source
 from xla_ffi_kit.strings.text.targets import RenamedLibrary
 
-# Compiled only for this machine; part of the cache's key. An author's own comes
-# later, and counts.
+# Code for this machine alone: the processor is part of the cache's key. An
+# author's -march comes later, and counts.
 _NATIVE = ("-march=native",)
+_PLATFORMS = ("cpu", "cuda")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,34 +57,43 @@ class OnCuda:
 
 
 def on_cuda(
-    loop: loops.Loop,
+    parameters: Parameters,
     sources: Sources,
     dtypes: DTypes,
     flags: Sequence[str],
     platforms: Sequence[str] | None,
 ) -> OnCuda:
-    """Returns what a loop does on CUDA."""
-    known = ("cpu", "cuda")
-    chosen: tuple[str, ...] = known
+    """What an operation of `elementwise` or `rows` does on CUDA.
+
+    Args:
+      parameters: the names and types of its parameters.
+      sources: writes the kernel for a dtype.
+      dtypes: the author's.
+      flags: the author's.
+      platforms: those that must run the string; by default both do, and CUDA
+        may run the reference.
+    """
+    name = parameters.name
+    runs_on: tuple[str, ...] = _PLATFORMS
     if platforms is not None:
-        chosen = _check.sequence(f"{loop.name}: platforms", platforms)
-        if not chosen or not set(chosen) <= set(known):
+        runs_on = _check.sequence(f"{name}: platforms", platforms)
+        if not runs_on or not set(runs_on) <= set(_PLATFORMS):
             raise ValueError(
-                f"{loop.name}: platforms: expected some of {known}, got "
+                f"{name}: platforms: expected some of {_PLATFORMS}, got "
                 f"{platforms!r}"
             )
     kernel = LoopKernel(
-        name=loop.name,
+        name=name,
         sources=sources,
-        attributes=tuple(loop.attributes),
-        operands=len(loop.operands),
-        flags=_check.sequence(f"{loop.name}: flags", flags),
+        attributes=tuple(parameters.attributes),
+        operands=len(parameters.operands),
+        flags=_check.sequence(f"{name}: flags", flags),
         is_required=platforms is not None,
     )
-    instances = element_types.instances(loop.name, dtypes)
+    instances = element_types.instances(name, dtypes)
     return OnCuda(
-        kernel if "cuda" in chosen else None,
-        "cpu" in chosen,
+        kernel if "cuda" in runs_on else None,
+        "cpu" in runs_on,
         [dtype.name for (dtype,) in instances],
     )
 
@@ -174,7 +174,7 @@ class StringOp(Generic[R]):
         options["handlers"] = {"cpu": library.target, **self._handlers()}
         options["libraries"] = (library, *others)
         options["attributes"] = types
-        return self._made(options, signature)
+        return self._ffi_op(options, signature)
 
     def without_compiler(
         self, error: NoCompilerError | None = None
@@ -182,8 +182,10 @@ class StringOp(Generic[R]):
         """The operation if CPUs run the reference, or raise `error`."""
         handlers = self._handlers()
         if error is not None and self.fallback is None:
-            way = ", or pass fallback='reference'" if self.has_reference else ""
-            refusal = NoCompilerError(f"{self.name}: {error}{way}")
+            remedy = ""
+            if self.has_reference:
+                remedy = ", or pass fallback='reference'"
+            refusal = NoCompilerError(f"{self.name}: {error}{remedy}")
             if "cuda" not in handlers or not nvrtc.is_installed():
                 raise refusal from None
             handlers.setdefault("cpu", _refuse(refusal))
@@ -192,7 +194,7 @@ class StringOp(Generic[R]):
         options["handlers"] = handlers
         options["attributes"] = {**self.attributes, **types}
         dtypes = None if self.on_cuda is None else self.on_cuda.dtypes
-        return self._made(options, dtypes=dtypes)
+        return self._ffi_op(options, dtypes=dtypes)
 
     def derivative(
         self, attributes: Attributes, signature: Signature | None
@@ -212,14 +214,14 @@ class StringOp(Generic[R]):
             None if self.on_cuda is None else self.on_cuda.kernel,
         )
 
-    def _handlers(self) -> dict[str, str | Function | DeviceKernel]:
+    def _handlers(self) -> dict[str, Any]:
         """The handlers but that of the string for CPUs."""
-        handlers = dict(self.options.get("handlers") or {})
+        handlers = {**(self.options.get("handlers") or {})}
         if self.on_cuda is not None and self.on_cuda.kernel is not None:
             handlers.setdefault("cuda", self.on_cuda.kernel)
         return handlers
 
-    def _made(
+    def _ffi_op(
         self,
         options: Options,
         signature: Signature | None = None,
@@ -267,19 +269,16 @@ def load(
 
 def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
     """Returns what identifies the library, and its path in the cache."""
-    found = compiler.find()
-    compiler_flags.check(source.name, flags, found.command)
+    host = compiler.find()
+    compiler_flags.check(source.name, flags, host.command)
     flags = (*source.flags, *flags)
     key = hashlib.sha256(headers.digest())
-    for part in (
-        compiler.identity(found, flags),
-        source.text(with_place=False),
-    ):
+    for part in (compiler.identity(host, flags), source.text(with_place=False)):
         encoded = cpp.encode(source.name, part)
         key.update(hashlib.sha256(encoded).digest())
 
     def compile_library(library: pathlib.Path) -> list[str]:
-        return _compile(source, found, library, flags)
+        return _compile(source, host, library, flags)
 
     entry = cache.get(key.hexdigest()[:32], source.name, compile_library)
     return f"{source.name}.{entry.version}", entry.library
@@ -287,7 +286,7 @@ def build(source: Source, flags: Sequence[str]) -> tuple[str, pathlib.Path]:
 
 def _compile(
     source: Source,
-    found: compiler.Compiler,
+    host: compiler.Compiler,
     library: pathlib.Path,
     flags: Sequence[str],
 ) -> list[str]:
@@ -296,14 +295,14 @@ def _compile(
     file.write_bytes(cpp.encode(source.name, source.text()))
     try:
         return compiler.compile_tracked(
-            source.name, found, file, EXPORTS, library, flags
+            source.name, host, file, EXPORTS, library, flags
         )
     except compiler.CompilerError as error:
         message = source.with_remedy(str(error), error.output)
         raise BuildError(message) from None
 
 
-def _types(name: str, found: Signature) -> dict[str, AttributeType]:
+def _types(name: str, signature: Signature) -> dict[str, AttributeType]:
     """The types of the attributes, as `FfiOp` takes them."""
     return {
         attribute.name: str
@@ -312,21 +311,21 @@ def _types(name: str, found: Signature) -> dict[str, AttributeType]:
             f"{name}: attribute {attribute.name}",
             (attribute.dtype,) if attribute.is_array else attribute.dtype,
         )
-        for attribute in found.attributes
+        for attribute in signature.attributes
     }
 
 
 def _check_attributes(
     name: str,
-    found: Mapping[str, AttributeType],
+    types: Mapping[str, AttributeType],
     declared: Mapping[str, AttributeType],
 ) -> None:
     """Checks the types that the author declared against those of the C++."""
-    for attribute, wanted in declared.items():
-        got = found.get(attribute)
+    for attribute, expected in declared.items():
+        got = types.get(attribute)
         where = f"{name}: attribute {attribute}"
-        if got != element_types.attribute(where, wanted):
+        if got != element_types.attribute(where, expected):
             raise BuildError(
-                f"{name}: attribute {attribute}: expected {wanted} as "
-                f"`attributes` has it, got {got} in the C++ function"
+                f"{where}: expected {expected} as `attributes` has it, got "
+                f"{got} in the C++ function"
             )

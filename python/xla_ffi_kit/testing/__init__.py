@@ -10,6 +10,7 @@ from xla_ffi_kit.op.spec import Result
 from xla_ffi_kit.testing import (
     _checks_calls,
     _checks_derivatives,
+    _checks_equation,
     _checks_export,
     _checks_operands,
     _checks_sharding,
@@ -34,6 +35,7 @@ __all__ = [
 
 # These run first, because if one fails, the others might end the process.
 _MEMORY, _HOST = "memory of results", "host function"
+_EQUATION = "equation"
 _CHECKS: dict[str, Callable[[Runner], None]] = {
     _MEMORY: _checks_unusual.memory_of_results,
     "memory of operands": _checks_unusual.memory_of_operands,
@@ -58,6 +60,7 @@ _CHECKS: dict[str, Callable[[Runner], None]] = {
     "aliases": _checks_calls.aliases,
     "side effects": _checks_calls.side_effects,
     "bad operands": _checks_calls.bad_operands,
+    _EQUATION: _checks_equation.equation,
     "jvp": _checks_derivatives.jvp,
     "grad": _checks_derivatives.grad,
     "second order": _checks_derivatives.second_order,
@@ -97,6 +100,10 @@ def check_op(
     are finite differences. Derivatives that the operation does not have are
     left out. Without either, only checks run that need nothing to compare with:
     memory, batches, side effects.
+
+    Results that solve an equation (`solves=`) have to make its residual small,
+    beside the terms of it; their derivatives, up to second order, are compared
+    with differences of the results if all floats are 64 bits wide.
 
     Every check runs on every case: values, eager and jitted; memory beside
     operands and results; NaN, -0.0, large numbers, ties, op(x, x), indices out
@@ -144,6 +151,8 @@ def check_op(
         )
     if host is None:
         skip.add(_HOST)
+    if op.spec.solves is None:
+        skip.add(_EQUATION)
     rows: list[Row] = []
     for case in cases:
         # One for all checks: it keeps what is compiled, and the reference's

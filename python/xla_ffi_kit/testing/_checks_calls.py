@@ -14,8 +14,13 @@ import numpy as np
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library import registration
-from xla_ffi_kit.op import operand_checks
-from xla_ffi_kit.op.device_kernel import target_of
+from xla_ffi_kit.op.operands import type_name
+from xla_ffi_kit.op.spec import (
+    DeviceKernel,
+    TargetsByDtypes,
+    target_of,
+    targets_of,
+)
 from xla_ffi_kit.testing import _case, _host
 from xla_ffi_kit.testing import _programs as programs
 from xla_ffi_kit.testing import _programs_unusual as unusual
@@ -31,9 +36,9 @@ def host_function(run: Runner) -> None:
     assert run.host is not None
     whole = run.case.operands()
     rows = _host.row_types(whole, run.op)
-    own_axes = run.spec.own_axes
+    batch_rank = run.spec.batch_rank
     operands = [
-        np.asarray(x)[(0,) * own_axes(i, x)] for i, x in enumerate(whole)
+        np.asarray(x)[(0,) * batch_rank(i, x)] for i, x in enumerate(whole)
     ]
     f = functools.partial(run.op, **run.case.attributes)
     promised = jax.tree.leaves(jax.eval_shape(f, *rows))
@@ -57,7 +62,7 @@ def _kind(x: Typed) -> list[bool]:
 
 
 def _described(types: Iterable[Typed]) -> str:
-    return ", ".join(map(operand_checks.type_name, types))
+    return ", ".join(map(type_name, types))
 
 
 def values(run: Runner) -> None:
@@ -79,7 +84,11 @@ def _platform() -> str:
 def target_of_platform(run: Runner) -> str:
     """The custom call target of the platform that the checks run on."""
     platform = _platform()
-    target = target_of(run.spec.handlers.get(platform))
+    handler = run.spec.handlers.get(platform)
+    if isinstance(handler, TargetsByDtypes):
+        dtypes = [x.dtype.name for x in run.case.operands()]
+        handler = handler.of(dict(enumerate(dtypes)))
+    target = target_of(handler)
     if target is None or (
         run.spec.if_registered
         and not registration.is_registered(target, platform)
@@ -90,8 +99,8 @@ def target_of_platform(run: Runner) -> str:
 
 def targets(run: Runner) -> list[str]:
     """The custom call targets of all platforms."""
-    targets = map(target_of, run.spec.handlers.values())
-    return [target for target in targets if target is not None]
+    of_platforms = map(targets_of, run.spec.handlers.values())
+    return [target for targets in of_platforms for target in targets]
 
 
 def needs_elements(run: Runner) -> None:
@@ -110,9 +119,10 @@ def handler_is_called(run: Runner) -> None:
     """
     call = Call(programs.compiled_text)
     if run.spec.if_registered and not any(
-        registration.is_registered(name, platform)
-        for platform, name in run.spec.handlers.items()
-        if isinstance(name, str)
+        registration.is_registered(target, platform)
+        for platform, handler in run.spec.handlers.items()
+        if not isinstance(handler, DeviceKernel)
+        for target in targets_of(handler)
     ):
         raise Failure(
             f"no target {run.op.name!r} is registered, so that the reference "

@@ -23,8 +23,7 @@ from xla_ffi_kit import _jax_hooks, ffi_op
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.library import c_api, rows
-from xla_ffi_kit.op.device_kernel import DeviceKernel
-from xla_ffi_kit.op.spec import Result
+from xla_ffi_kit.op.spec import DeviceKernel, Result
 
 # Around results and operands. One that copies too much of an operand shows.
 _MARKS = 0xA5, 0x5A

@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 
 from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.ffi_op import FfiOp
-from xla_ffi_kit.op import operand_checks
+from xla_ffi_kit.op import batch_axes
 from xla_ffi_kit.op.spec import Arrays, Result, flatten
 from xla_ffi_kit.testing._case import is_inexact, wide_dtype
 
@@ -58,7 +58,7 @@ def smaller_steps() -> Iterator[None]:
 def row_types(operands: Sequence[Typed], op: FfiOp[Result]) -> _Types:
     """The types of operands without their batch axes."""
     return [
-        jax.ShapeDtypeStruct(x.shape[op.spec.own_axes(i, x) :], x.dtype)
+        jax.ShapeDtypeStruct(x.shape[op.spec.batch_rank(i, x) :], x.dtype)
         for i, x in enumerate(operands)
     ]
 
@@ -88,12 +88,12 @@ def on_host(op: FfiOp[Result], host: Host) -> Callable[..., Result]:
 
     def run(*values: ArrayLike, **attributes: Any) -> Result:
         operands = [jnp.asarray(x) for x in values]
-        lead = operand_checks.leading_shape(op.spec, operands)
+        lead = batch_axes.leading_shape(op.spec, operands)
         operands = [
             x
             if i in op.spec.shared
             else jnp.broadcast_to(
-                x, (*lead, *x.shape[op.spec.own_axes(i, x) :])
+                x, (*lead, *x.shape[op.spec.batch_rank(i, x) :])
             )
             for i, x in enumerate(operands)
         ]
@@ -108,7 +108,7 @@ def on_host(op: FfiOp[Result], host: Host) -> Callable[..., Result]:
         for level in reversed(range(len(lead))):
             axes = tuple(
                 None
-                if i in op.spec.shared and op.spec.own_axes(i, x) <= level
+                if i in op.spec.shared and op.spec.batch_rank(i, x) <= level
                 else 0
                 for i, x in enumerate(operands)
             )

@@ -248,6 +248,44 @@ def grad_of_vmap(f: F, x: Arrays, *, in_axes: int | Axes) -> object:
     return jax.jit(gradient(jax.vmap(f, in_axes)))(*x)
 
 
+def slopes_along_a_line(f: F, x: Arrays, *, step: float) -> object:
+    """First and second slopes, and a gradient's, by JAX and by differences."""
+    g, p = differentiable(f, x)
+    t = [jnp.cos(1.3 * jnp.arange(y.size) + y.ndim).reshape(y.shape) for y in p]
+
+    def at(s: jax.Array) -> Arrays:
+        found = g(*(a + s * b for a, b in zip(p, t, strict=True)))
+        return differentiable(f, jax.tree.leaves(found))[1]
+
+    def slope(s: jax.Array) -> Arrays:
+        tangents: Arrays = jax.jvp(at, (s,), (jnp.ones_like(s),))[1]
+        return tangents
+
+    def loss(s: jax.Array) -> Arrays:
+        return (scalar(at(s)),)
+
+    def back(s: jax.Array) -> Arrays:
+        return (jax.grad(lambda s: loss(s)[0])(s),)
+
+    def difference(h: Callable[[jax.Array], Arrays]) -> Arrays:
+        below2, below, above, above2 = (
+            h(jnp.asarray(steps * step)) for steps in (-2, -1, 1, 2)
+        )
+        return tuple(
+            (a - d + 8 * (c - b)) / (12 * step)
+            for a, b, c, d in zip(below2, below, above, above2, strict=True)
+        )
+
+    @jax.jit
+    def both() -> object:
+        zero = jnp.zeros(())
+        second = jax.jvp(slope, (zero,), (jnp.ones(()),))[1]
+        ways = difference(at), difference(slope), difference(loss)
+        return (slope(zero), second, back(zero)), ways
+
+    return both()
+
+
 # --- Meshes -------------------------------------------------------------------
 
 

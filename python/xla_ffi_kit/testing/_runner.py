@@ -152,12 +152,12 @@ class Runner:
     ) -> None:
         self._every = op
         # Of these operands alone, if others may be given.
-        operands = python_signature.every_operand(op.spec, case.given, {})
+        operands = python_signature.all_operands(op.spec, case.given, {})
         self.op = op = op.given(*operands)
         self.spec = op.spec
         self.case = case
         self.host = host
-        self._factor = factor
+        self.factor = factor
         # There is one object of each, so that `jax.jit(f)` is compiled once.
         f = functools.partial(op, **case.attributes)
         self._kernel = f
@@ -172,7 +172,7 @@ class Runner:
 
     def with_case(self, case: Case) -> Runner:
         """The same for another case."""
-        return Runner(self._every, case, self._factor, self.host)
+        return Runner(self._every, case, self.factor, self.host)
 
     @property
     def reference(self) -> Program:
@@ -292,7 +292,7 @@ class Runner:
         slack: Sequence[float] = (),
     ) -> str | None:
         derived = self._derived(factor)
-        return difference(got, want, factor * self._factor, derived, slack)
+        return difference(got, want, factor * self.factor, derived, slack)
 
     def compare(
         self,

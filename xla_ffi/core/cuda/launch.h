@@ -108,9 +108,10 @@ cudaError_t GetBlockLimits(Kernel* kernel, BlockLimits* limits) {
   return status;
 }
 
-// Lets `kernel` have `bytes` of dynamic shared memory: always the most there
-// may be, for with what one launch needs, another thread's for longer rows
-// would fail.
+// Allows `kernel` `bytes` of dynamic shared memory. Callers ask for the most
+// that the device has: the limit is the kernel's, not the launch's, so that a
+// launch that sets it to what it needs makes one on another thread fail that
+// needs more.
 template <typename Kernel>
 cudaError_t AllowShared(Kernel* kernel, int64_t bytes) {
   const cudaError_t status =
@@ -168,8 +169,9 @@ cudaError_t ResidentUnits(void (*kernel)(Parameters...),
   return status;
 }
 
-// plan(limits) for `kernel` on the current device, where clusters are no larger
-// than it runs; the kernel then may have the shared memory that the plan says.
+// Sets `plan` to plan_for(limits) with the limits of `kernel` on the current
+// device, and with clusters no larger than the device runs. The kernel is then
+// allowed the plan's shared memory. Returns CUDA's first error.
 template <typename Kernel, typename PlanFor>
 cudaError_t PlanOnDevice(Kernel* kernel, const PlanFor& plan_for,
                          decltype(plan_for(BlockLimits()))* plan) {

@@ -1,4 +1,4 @@
-// Packs: neighbouring elements that a GPU loads or stores at once.
+// Packs: neighboring elements that a GPU loads or stores at once.
 //
 // A GPU reaches its memory's speed with 128 bits per thread and access. All
 // functions run on the CPU too, where they are plain copies.

@@ -2,8 +2,8 @@
 
 #include <complex>
 #include <cstdint>
+#include <cstring>
 #include <limits>
-#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -11,7 +11,6 @@
 #include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/testing/call_frame.h"
-#include "xla_ffi/testing/expect_invalid.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
 namespace xla_ffi_kit {
@@ -128,13 +127,6 @@ TEST(ModularAddValuesTest, HalvesRoundOnceToNearestEven) {
   EXPECT_EQ(static_cast<float>(a), 2052.0f);
 }
 
-testing::Status RunShapes(const CallFrame::Dims& b_dims,
-                          const CallFrame::Dims& c_dims) {
-  std::vector<int32_t> b(6), c(6), a(6);
-  return CallFrame().Arg(b, b_dims).Arg(c, c_dims).Ret(a, c_dims).Run(
-      XlaFfiKitModularAddCpu);
-}
-
 TEST(ModularAddRowsTest, EachRepeatsItsOwnB) {
   std::vector<int32_t> b = {1, 2, 10, 20}, c = {0, 0, 0, 1, 1, 1}, a(6);
   const testing::Status status = CallFrame()
@@ -165,16 +157,72 @@ TYPED_TEST(ModularAddTest, ThreadsSplitRowsAnywhere) {
 }
 
 TEST(ModularAddRowsTest, NoElementsAreNoWork) {
-  EXPECT_EQ(RunShapes({0, 2}, {0, 3}).message, "");
-  EXPECT_EQ(RunShapes({2, 2}, {2, 0}).message, "");
-  EXPECT_EQ(RunShapes({0}, {0}).message, "");
+  for (XLA_FFI_Handler* handler :
+       {XlaFfiKitModularAddCpu, XlaFfiKitModularAddCuda}) {
+    std::vector<int32_t> b(6), c(6), a(6);
+    const auto error_of = [&](const CallFrame::Dims& of_b,
+                              const CallFrame::Dims& of_c) {
+      CallFrame call = CallFrame().Arg(b, of_b).Arg(c, of_c).Ret(a, of_c);
+      return call.Run(handler).message;
+    };
+    EXPECT_EQ(error_of({0, 2}, {0, 3}), "");
+    EXPECT_EQ(error_of({2, 2}, {2, 0}), "");
+    EXPECT_EQ(error_of({0}, {0}), "");
+    EXPECT_EQ(error_of({2, 0}, {2, 3}),
+              "xla_ffi_kit.modular_add: operand b: expected a last axis of at "
+              "least one element, got shape (2, 0)");
+  }
 }
 
-TEST(ModularAddRowsTest, RefusesThatNothingIsRepeated) {
-  testing::ExpectInvalid(
-      RunShapes({2, 0}, {2, 3}),
-      "xla_ffi_kit.modular_add: operand b: expected a last axis of at least "
-      "one element, got shape (2, 0)");
+// --- The CUDA kernel, run by the emulator and compared with the CPU's
+// ---------
+
+template <typename T>
+void ExpectLikeCpu(int64_t n, int64_t m, int64_t rows, int64_t offset) {
+  std::vector<T> b(rows * n + offset), c(rows * m), expected(rows * m);
+  for (size_t i = 0; i < b.size(); ++i) b[i] = T(static_cast<float>(i % 91));
+  for (size_t i = 0; i < c.size(); ++i) c[i] = T(static_cast<float>(i % 35));
+  const auto run = [&](XLA_FFI_Handler* handler, T* a) {
+    constexpr auto kDtype = static_cast<XLA_FFI_DataType>(kDtypeOf<T>);
+    const testing::Status status =
+        CallFrame()
+            .Arg(kDtype, b.data() + offset, {rows, n})
+            .Arg(c, {rows, m})
+            .Ret(kDtype, a, {rows, m})
+            .Run(handler);
+    ASSERT_EQ(status.message, "");
+  };
+  run(XlaFfiKitModularAddCpu, expected.data());
+  // The result too begins with a pack, or does not.
+  for (const int64_t offset_a : {0, 1}) {
+    std::vector<T> a(static_cast<size_t>(offset_a + rows * m));
+    run(XlaFfiKitModularAddCuda, a.data() + offset_a);
+    EXPECT_EQ(std::memcmp(a.data() + offset_a, expected.data(),
+                          expected.size() * sizeof(T)),
+              0)
+        << n << ", " << m << ", " << rows << ", " << offset;
+  }
+}
+
+TEST(ModularAddCudaTest, EveryShapeIsLikeTheCpu) {
+  for (const int64_t n : {1, 3, 4, 16, 33, 128}) {
+    for (const int64_t m : {1, 2, 5, 16, 64, 129, 256}) {
+      for (const int64_t rows : {1, 2, 7}) {
+        ExpectLikeCpu<BFloat16>(n, m, rows, 0);
+        ExpectLikeCpu<float>(n, m, rows, 0);
+        ExpectLikeCpu<float>(n, m, rows, 1);
+        ExpectLikeCpu<double>(n, m, rows, 0);
+        ExpectLikeCpu<std::complex<float>>(n, m, rows, 0);
+        ExpectLikeCpu<uint8_t>(n, m, rows, 3);
+        ExpectLikeCpu<int16_t>(n, m, rows, 1);
+      }
+    }
+  }
+}
+
+TEST(ModularAddCudaTest, MayBeCaptured) {
+  EXPECT_EQ(testing::GetMetadata(XlaFfiKitModularAddCuda).traits,
+            XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE);
 }
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "xla_ffi/core/dtypes.h"
+#include "xla_ffi/core/half.h"
 #include "xla_ffi/testing/call_frame.h"
 #include "xla_ffi/testing/for_each_simd_target.h"
 
@@ -16,12 +18,13 @@ namespace {
 using testing::CallFrame;
 
 template <typename T>
-void Relu(const T* x, int64_t count, T* y) {
+void Relu(const T* x, int64_t count, T* y,
+          XLA_FFI_Handler* handler = XlaFfiKitReluCpu) {
   constexpr auto kDtype = static_cast<XLA_FFI_DataType>(kDtypeOf<T>);
   const testing::Status status = CallFrame()
                                      .Arg(kDtype, const_cast<T*>(x), {count})
                                      .Ret(kDtype, y, {count})
-                                     .Run(XlaFfiKitReluCpu);
+                                     .Run(handler);
   ASSERT_EQ(status.message, "");
 }
 
@@ -132,6 +135,42 @@ TEST(ReluTest, ThreadsCoverTheArray) {
   for (size_t i = 0; i < x.size(); ++i) {
     ASSERT_EQ(y[i], x[i] > 0 ? x[i] : 0) << i;
   }
+}
+
+// --- The CUDA kernel, run by the emulator and compared with the CPU's
+// ---------
+
+template <typename T>
+class ReluCudaTest : public ::testing::Test {};
+using Types = ::testing::Types<Float16, BFloat16, float, double, int8_t,
+                               int16_t, int32_t, int64_t>;
+TYPED_TEST_SUITE(ReluCudaTest, Types);
+
+TYPED_TEST(ReluCudaTest, EveryLengthIsLikeTheCpu) {
+  using T = TypeParam;
+  for (int64_t count = 1; count <= 600; count += 1 + count / 8) {
+    std::vector<T> x(count), y(count), expected(count);
+    // Bytes of all kinds: NaNs, infinities and denormals too.
+    auto* bytes = reinterpret_cast<uint8_t*>(x.data());
+    for (size_t i = 0; i < count * sizeof(T); ++i) {
+      bytes[i] = static_cast<uint8_t>(i * i * 37 + i / 3);
+    }
+    // From the first element, and from the second, which no pack begins with.
+    for (const int64_t from : {0, 1}) {
+      const T* const in = x.data() + from;
+      Relu(in, count - from, expected.data() + from);
+      Relu(in, count - from, y.data() + from, XlaFfiKitReluCuda);
+      EXPECT_EQ(std::memcmp(y.data() + from, expected.data() + from,
+                            (count - from) * sizeof(T)),
+                0)
+          << count;
+    }
+  }
+}
+
+TEST(ReluTest, MayBeCaptured) {
+  EXPECT_EQ(testing::GetMetadata(XlaFfiKitReluCuda).traits,
+            XLA_FFI_HANDLER_TRAITS_COMMAND_BUFFER_COMPATIBLE);
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class Total<hn::ScalableTag<double>> {
   hn::Vec<D> error_;
 };
 
-// Of lambdas that are the body of a loop.
+// The attributes of a lambda that is the body of a loop.
 #define XLA_FFI_KIT_INLINED __attribute__((always_inline)) HWY_ATTR
 
 template <class V>

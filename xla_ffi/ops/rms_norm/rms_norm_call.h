@@ -91,7 +91,7 @@ RmsNormForwardArgs<T> ArgsOf(const ForwardCall& call, TypeTag<T> tag) {
   return args;
 }
 
-// Of a backward, with the key of its scale.
+// The arguments that both backwards have; kScale is the key of the scale.
 template <const auto& kScale, typename AnyBackwardCall, typename T>
 RmsNormBackwardArgs<T> CommonArgsOf(const AnyBackwardCall& call,
                                     TypeTag<T> tag) {

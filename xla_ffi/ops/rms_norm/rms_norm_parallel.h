@@ -21,8 +21,9 @@
 namespace xla_ffi_kit {
 namespace rms_norm_internal {
 
-// What one thread takes for an element of each of `arrays` arrays of T: as long
-// for what ParallelFor() gives a thread as is worth waking it.
+// The nanoseconds that one thread takes for an element of each of `arrays`
+// arrays of T: so many that the least part that ParallelFor() gives to a thread
+// takes kThreadNs, for which a thread is worth waking.
 template <typename T>
 constexpr double ElementNs(int arrays) {
   return kThreadNs / (kParallelForMinBytes / 2) * sizeof(T) * arrays;
@@ -44,10 +45,11 @@ struct Blocks {
   int64_t row_length, length, count;
 };
 
-// Works on all rows: by whole(begin, end) on rows that one thread does, or on
-// each row by all threads, in which case a row's total of reduce(row, begin,
-// end), a Sums, becomes finish(row, total), and that is what apply(row, begin,
-// end, finished) needs.
+// Works on all rows, whichever way is faster: each thread on whole rows, by
+// whole(begin, end); or all threads on one row after the other. They then add
+// up the Sums of reduce(row, begin, end) over the parts of the row, make
+// finish(row, total) of the total, and pass that to apply(row, begin, end,
+// finished) for each part.
 template <typename T, typename Sums, typename Whole, typename Reduce,
           typename Finish, typename Apply>
 void ForEachRow(const Executor& executor, int64_t rows, int64_t n, int arrays,
@@ -111,8 +113,8 @@ void Round(const double* sums, int64_t n, T* out) {
   }
 }
 
-// dx and dweight. A thread owns columns of a weight, of which it reads all
-// rows.
+// dx and dweight, without memory for the sums of several threads: a thread adds
+// up some columns of a weight, of which it reads all rows.
 template <typename T>
 void WeightBackwardByColumns(const Executor& executor,
                              const RmsNormBackwardArgs<T>& args) {
@@ -152,9 +154,10 @@ void WeightBackwardOfRows(const RmsNormBackwardArgs<T>& args, int64_t begin,
   }
 }
 
-// dx and dweight. Threads share the rows of a weight if these are worth it, as
-// many weights as there are, so that vmap does not change the order of the
-// sums. Else a thread has whole weights.
+// dx and dweight. If the rows of one weight are worth several threads, all
+// threads share them, one weight after the other; else each thread has whole
+// weights. The number of weights does not decide, so that vmap does not change
+// the order in which the rows of a weight are added up.
 template <typename T>
 void WeightBackward(const Executor& executor,
                     const RmsNormBackwardArgs<T>& args) {

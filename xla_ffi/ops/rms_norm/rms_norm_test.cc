@@ -23,6 +23,7 @@ namespace xla_ffi_kit {
 namespace {
 
 using rms_norm_testing::ExpectRight;
+using rms_norm_testing::Narrow;
 using rms_norm_testing::Platform;
 using rms_norm_testing::Random;
 using rms_norm_testing::Shape;
@@ -30,7 +31,6 @@ using rms_norm_testing::Value;
 using rms_norm_testing::Wide;
 using testing::CallFrame;
 using testing::ForEachSimdTarget;
-using testing::Narrow;
 
 Platform Cpu(int64_t threads = 1) {
   return {{XlaFfiKitRmsNormCpu, XlaFfiKitRmsNormBwdCpu,
@@ -164,8 +164,9 @@ TEST(RmsNormAccuracyTest, DoubleIsRightTo1e15AtAnyLength) {
   ExpectErrorsOfAtMost<double>(1e-15);
 }
 
-// But where an exact result is as near to a neighbour, or nearly so: lengths
-// are no squares, else there are many, and equal numbers would all be so.
+// At most one number in 10,000 may be rounded to its other neighbor, because
+// the exact result is as near to that, or nearly so. Lengths are no squares, of
+// which there would be many such results.
 template <typename T>
 void ExpectRoundedRight() {
   ForHardRows<T>({1009, 65521, 1000003},

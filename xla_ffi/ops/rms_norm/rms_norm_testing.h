@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -17,12 +18,33 @@
 #include "xla_ffi/core/dtypes.h"
 #include "xla_ffi/core/half.h"
 #include "xla_ffi/testing/call_frame.h"
-#include "xla_ffi/testing/wide_numbers.h"
 
 namespace xla_ffi_kit::rms_norm_testing {
 
 using testing::CallFrame;
-using testing::Wide;
+
+// What the formulas are computed in.
+using Wide = long double;
+
+// The value of an element, exactly.
+template <typename T>
+Wide Value(T value) {
+  return static_cast<AccumulationType<T>>(value);
+}
+
+// The element for a value, rounded.
+template <typename T>
+T Narrow(double value) {
+  return T(static_cast<AccumulationType<T>>(value));
+}
+
+// Half the distance of neighboring values of T, relative to them.
+template <typename T>
+Wide UnitRoundoff() {
+  if (std::is_same_v<T, Float16>) return 0x1p-11L;
+  if (std::is_same_v<T, BFloat16>) return 0x1p-8L;
+  return std::numeric_limits<AccumulationType<T>>::epsilon() / 2;
+}
 
 inline constexpr double kEps = 0.25;
 
@@ -32,7 +54,8 @@ enum Handler { kForward, kBackward, kWeightBackward };
 struct Platform {
   XLA_FFI_Handler* handlers[3];
   int64_t threads = 1;
-  // Of each weight, for which the workspace has room; 0 for no workspace.
+  // How many partial sums of each weight the workspace has room for; 0: there
+  // is no workspace.
   int64_t partial_sums = 0;
 };
 
@@ -96,11 +119,6 @@ Wide Mean(int64_t n, const Term& term) {
   return sum / static_cast<Wide>(n);
 }
 
-template <typename T>
-Wide Value(T value) {
-  return testing::Widen(value).real();
-}
-
 // Numbers in [-1, 1), others for each seed.
 template <typename T>
 std::vector<T> Random(int64_t size, uint32_t seed) {
@@ -108,7 +126,7 @@ std::vector<T> Random(int64_t size, uint32_t seed) {
   uint32_t state = seed;
   for (T& value : values) {
     state = state * 1664525 + 1013904223;
-    value = testing::Narrow<T>(state * 0x1p-31 - 1);
+    value = Narrow<T>(state * 0x1p-31 - 1);
   }
   return values;
 }
@@ -142,7 +160,7 @@ class Example {
     results_.clear();
     for (const char kind : v_.results) {
       results_.emplace_back(shape_.shift + shape_.SizeOf(kind) + 1,
-                            testing::Narrow<T>(kBeyond));
+                            Narrow<T>(kBeyond));
     }
     scale_result_.assign(scale_.size(), 0);
     const auto in_place = [&](size_t i) { return i < v_.in_place.size(); };
@@ -191,8 +209,8 @@ class Example {
 
  private:
   // Roundoffs: of T, and of what is computed in.
-  static inline const Wide kU = testing::UnitRoundoff<T>();
-  static inline const Wide kA = testing::UnitRoundoff<A>();
+  static inline const Wide kU = UnitRoundoff<T>();
+  static inline const Wide kA = UnitRoundoff<A>();
 
   // An element of an operand, or `otherwise` if there is no such operand.
   Wide In(size_t operand, int64_t i, Wide otherwise = 0) const {

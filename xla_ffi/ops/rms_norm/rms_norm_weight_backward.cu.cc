@@ -211,7 +211,7 @@ class Pipeline {
     A* const out = workspace_ + s_.Begin(Weight(), Split(), partial);
     A* const shared = reinterpret_cast<A*>(
         DynamicShared() + kStages * kArrays * kRows * kVectors * threads_);
-    A* const own =
+    A* const of_row =
         lanes_.rows == 1 ? out : shared + (thread >> lanes_.lane_bits) * s_.n;
     XLA_FFI_KIT_UNROLL()
     for (int k = 0; k < kVectors; ++k) {
@@ -224,7 +224,7 @@ class Pipeline {
           for (int j = 0; j < kColumns; ++j) {
             sums.values[j] = dweight_[k].values[i + j];
           }
-          StorePack(sums, own + Vector(k) * V::kWidth + i);
+          StorePack(sums, of_row + Vector(k) * V::kWidth + i);
         }
       }
     }
@@ -353,7 +353,7 @@ struct FirstStep {
                   plan.lanes);
   }
 
-  // As in PlanPipeline().
+  // Chooses the pipeline whose plan PlanPipeline() makes for such rows.
   template <typename V, bool kHasCtSum>
   cudaError_t OfFullVectors(const Rows<Args>& rows) {
     constexpr int kOfBlock = PipelineVectors(1) * MaxPipelineThreads(1);

@@ -51,10 +51,10 @@ struct In : Buffer<const T> {};
 template <typename T>
 struct Out : Buffer<T> {};
 
-// An attribute that is a sequence of numbers; KIT_ARRAY_BYTES is the room for
-// those of this kernel.
+// The elements of an attribute that is a sequence. KIT_ARRAY_BYTES is the room
+// for those of this kernel.
 template <typename T>
-class Array {
+class Sequence {
  public:
   int64_t size() const { return size_; }
   const T& operator[](int64_t i) const { return data_[i]; }
@@ -67,26 +67,20 @@ class Array {
   alignas(8) T data_[KIT_ARRAY_BYTES / sizeof(T)];
 };
 
-// An attribute that is a string: what std::string_view becomes.
-class String {
- public:
-  int64_t size() const { return size_; }
-  const char& operator[](int64_t i) const { return data_[i]; }
-  const char* data() const { return data_; }
-  const char* begin() const { return data_; }
-  const char* end() const { return data_ + size_; }
-  bool empty() const { return size_ == 0; }
+// An attribute that is a sequence of numbers.
+template <typename T>
+class Array : public Sequence<T> {};
 
+// An attribute that is a string: what std::string_view becomes.
+class String : public Sequence<char> {
+ public:
+  bool empty() const { return size() == 0; }
   bool operator==(const char* text) const {
     int64_t i = 0;
-    while (i < size_ && text[i] != 0 && text[i] == data_[i]) ++i;
-    return i == size_ && text[i] == 0;
+    while (i < size() && text[i] != 0 && text[i] == data()[i]) ++i;
+    return i == size() && text[i] == 0;
   }
   bool operator!=(const char* text) const { return !(*this == text); }
-
- private:
-  int64_t size_;
-  alignas(8) char data_[KIT_ARRAY_BYTES];
 };
 
 // A real attribute in the type that rows compute in, so that a double does not

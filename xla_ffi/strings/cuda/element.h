@@ -95,9 +95,9 @@ class Element : public ElementAsNumber<T> {
 
   // Exchanges two elements.
   void Swap(Element&& other) {
-    const T own = this->Get();
+    const T value = this->Get();
     this->Set(other.Get());
-    other.Set(own);
+    other.Set(value);
   }
 };
 

@@ -16,6 +16,7 @@
 #include "xla_ffi/strings/cuda/rows.h"
 #include "xla_ffi/strings/cuda/standard.h"
 #include "xla_ffi/strings/cuda/tiles.h"
+#include "xla_ffi/strings/scan.h"
 #include "xla_ffi/strings/value.h"
 
 #endif  // XLA_FFI_STRINGS_CUDA_KIT_H_

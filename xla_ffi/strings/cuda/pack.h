@@ -7,8 +7,9 @@
 
 namespace kit {
 
-// Elements of T. Memory would be addressed by a number that is not known when
-// the kernel is compiled; registers are chosen among.
+// Elements of T in four registers. An array would be in memory, since the
+// compiler does not know which element a loop reads: Get() and Set() choose
+// among the registers instead.
 template <typename T>
 class Pack {
  public:

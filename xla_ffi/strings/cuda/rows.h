@@ -24,7 +24,7 @@ class Place {
       : data_(data), size_(size), stride_(stride) {}
 
   int64_t size() const { return size_; }
-  // The row of the thread that is so many lanes further.
+  // The row of the thread that many lanes further in the warp.
   T* of_lane(int lanes) const { return data_ + lanes * stride_; }
 
  protected:
@@ -75,8 +75,8 @@ class Row<const T> : public Place<const T> {
   void Forget() const { held_ = ahead_ = nullptr; }
 
  private:
-  // The window goes to a pack. The second time in one direction it begins to
-  // load the pack after that one, too.
+  // Moves the window to a pack. The second move in one direction also begins to
+  // load the pack that is next there, which arrives while this one is used.
   T Move(const T* element, const T* pack) const {
     if (!this->Holds(pack)) return *element;
     constexpr int64_t kStep = Pack<T>::kSize;
@@ -174,7 +174,7 @@ class Row : public Place<T> {
 
   mutable T* held_ = nullptr;                      // the pack in the window
   mutable T* before_ = nullptr;                    // the one that was, in last_
-  mutable unsigned known_ = 0, known_before_ = 0;  // elements that are right
+  mutable unsigned known_ = 0, known_before_ = 0;  // elements that were set
   mutable unsigned changed_ = 0;  // those of the window that memory lacks
   mutable Pack<T> window_, last_;
   mutable bool is_direct_ = false;

@@ -175,21 +175,23 @@ KIT_TRAIT(is_signed, (is_arithmetic_v<T> && !is_unsigned<T>::value))
 KIT_TRAIT(is_void, (is_same_v<remove_cv_t<T>, void>))
 #undef KIT_TRAIT
 
+namespace kit_internal {
+// The one of four types that has the size of T: 1, 2, 4 or 8 bytes.
+template <typename T, typename A, typename B, typename C, typename D>
+using of_size = conditional_t<
+    sizeof(T) == 1, A,
+    conditional_t<sizeof(T) == 2, B, conditional_t<sizeof(T) == 4, C, D>>>;
+}  // namespace kit_internal
+
 template <typename T>
 struct make_unsigned {
-  using type = conditional_t<
-      sizeof(T) == 1, uint8_t,
-      conditional_t<sizeof(T) == 2, uint16_t,
-                    conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
+  using type = kit_internal::of_size<T, uint8_t, uint16_t, uint32_t, uint64_t>;
 };
 template <typename T>
 using make_unsigned_t = typename make_unsigned<T>::type;
 template <typename T>
 struct make_signed {
-  using type = conditional_t<
-      sizeof(T) == 1, int8_t,
-      conditional_t<sizeof(T) == 2, int16_t,
-                    conditional_t<sizeof(T) == 4, int32_t, int64_t>>>;
+  using type = kit_internal::of_size<T, int8_t, int16_t, int32_t, int64_t>;
 };
 template <typename T>
 using make_signed_t = typename make_signed<T>::type;

@@ -80,7 +80,7 @@ void LoadAhead(const Place<const T>& row, Group<kColumns> group, int64_t begin,
   for (int j = 0; j < kColumns; ++j, from += step) next[j] = *from;
 }
 
-// Puts them where the other lanes find them.
+// Writes these registers to shared memory, where the other lanes read them.
 template <typename T, int kColumns>
 void Arrive(Group<kColumns> group, const T* next, T (*tile)[kColumns + 1]) {
 #pragma unroll
@@ -89,7 +89,7 @@ void Arrive(Group<kColumns> group, const T* next, T (*tile)[kColumns + 1]) {
   }
 }
 
-// The same for some lanes, which have loaded nothing ahead.
+// Loads a tile for a group that is not a whole warp, which loads nothing ahead.
 template <typename T, int kColumns>
 void Load(const Place<const T>& row, Group<kColumns> group, int64_t begin,
           int columns, T (*tile)[kColumns + 1]) {

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "xla_ffi/strings/derive/derived_elements.h"
+#include "xla_ffi/strings/derive/jet.h"
 #include "xla_ffi/strings/derive/tape.h"
 #include "xla_ffi/strings/derive/var.h"
 #include "xla_ffi/strings/rows.h"
@@ -86,21 +87,39 @@ struct RowJvp {
   }
 };
 
-// The call of F at x, of which the tape has the statements.
+// The call of F at x, of which the tape has all statements.
 template <uint64_t kActive, typename T, typename F>
 Call<F, Var<T>> Recorded(const F& f, const Row<const T>* x,
                          const Row<const T>* outs, Tape<T>& tape) {
-  const Call<F, Var<T>> call(tape.cells, x, outs);
-  uint32_t inputs = 0;
-  for (int i = 0; i < F::kIns; ++i) {
-    for (int64_t j = 0; j < x[i].size(); ++j) {
-      call.in[i][j].v = x[i][j];
-      if (Has(kActive, i)) call.in[i][j].id = ++inputs;
+  for (;;) {
+    const Call<F, Var<T>> call(tape.cells, x, outs);
+    uint32_t inputs = 0;
+    for (int i = 0; i < F::kIns; ++i) {
+      for (int64_t j = 0; j < x[i].size(); ++j) {
+        call.in[i][j].v = x[i][j];
+        if (Has(kActive, i)) call.in[i][j].id = ++inputs;
+      }
+    }
+    tape.Begin(inputs);
+    const bool are_loops = tape.steps.AreLoops();
+    try {
+      call.Run(f);
+      if (tape.IsWhole()) return call;
+    } catch (const Steps::Again&) {
+      // Of ids of a tape that is too short nothing follows.
+      if (!tape.IsWhole()) tape.steps.SetLoops(are_loops);
     }
   }
-  tape.Begin(inputs);
-  call.Run(f);
-  return call;
+}
+
+// Whether no slope of the active x is infinite or NaN.
+template <typename T>
+bool AreFinite(const Row<T>* slopes, int count) {
+  int others = 0;  // a sum, which compilers vectorize
+  for (int i = 0; i < count; ++i) {
+    for (const T slope : slopes[i]) others += slope - slope == T(0) ? 0 : 1;
+  }
+  return others == 0;
 }
 
 // Computes F at x, and the cotangents of active x from those of the results;
@@ -109,21 +128,27 @@ template <uint64_t kActive, typename T, typename F>
 void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
               const Row<T>* slopes, const Row<T>* values = nullptr) {
   Tape<T>& tape = Tape<T>::OfThread();
-  Call<F, Var<T>> call = Recorded<kActive>(f, x, cotangents, tape);
-  while (!tape.IsWhole()) call = Recorded<kActive>(f, x, cotangents, tape);
-  for (int k = 0; k < F::kOuts; ++k) {
-    for (int64_t j = 0; j < cotangents[k].size(); ++j) {
-      const Var<T>& y = call.out[k][j];
-      if (y.id != 0) tape.AddSlope(y.id, cotangents[k][j]);
-      if (values != nullptr) values[k][j] = y.v;
+  for (const bool are_loops : {false, true}) {
+    tape.steps.SetLoops(are_loops);
+    const Call<F, Var<T>> call = Recorded<kActive>(f, x, cotangents, tape);
+    for (int k = 0; k < F::kOuts; ++k) {
+      for (int64_t j = 0; j < cotangents[k].size(); ++j) {
+        const Var<T>& y = call.out[k][j];
+        if (y.id != 0) tape.AddSlope(y.id, cotangents[k][j]);
+        if (values != nullptr) values[k][j] = y.v;
+      }
     }
-  }
-  tape.Sweep();
-  uint32_t id = 0;
-  for (int i = 0; i < F::kIns; ++i) {
-    if (!Has(kActive, i)) continue;
-    const Row<T>& slope = slopes[Before(kActive, i)];
-    for (int64_t j = 0; j < slope.size(); ++j) slope[j] = tape.SlopeOf(++id);
+    tape.Sweep();
+    uint32_t id = 0;
+    for (int i = 0; i < F::kIns; ++i) {
+      if (!Has(kActive, i)) continue;
+      const Row<T>& slope = slopes[Before(kActive, i)];
+      for (int64_t j = 0; j < slope.size(); ++j) slope[j] = tape.SlopeOf(++id);
+    }
+    if constexpr (std::is_floating_point_v<T>) {
+      if (tape.steps.AreUsed() && !AreFinite(slopes, Count(kActive))) continue;
+    }
+    return;
   }
 }
 

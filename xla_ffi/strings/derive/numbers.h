@@ -1,4 +1,5 @@
-// Numbers that know their derivatives: what dual.h and var.h have in common.
+// Numbers that know their derivatives: what dual.h, var.h and jet.h have in
+// common.
 //
 // A number is a class with a `KitScalar` in which its value `v` is, and a
 // function Chain<kSlopes>(value, x, slope) that makes the number with that
@@ -32,6 +33,8 @@ template <typename S>
 struct Var;  // var.h
 template <typename S, int kCount, typename OnTape>
 struct Expression;
+template <typename S, int kCount>
+struct Jet;  // jet.h
 
 // What may stand beside a number: another one, or a constant, which may be one
 // of each lane, as kit::value returns them: derived_lanes.h.
@@ -467,8 +470,8 @@ auto fma(const X& x, const Y& y, const Z& z) {
 KIT_STEPS(KIT_STEP)
 #undef KIT_STEP
 
-// The type that holds either of two, of which at least one is a number; dual.h
-// and var.h say which.
+// The type that holds either of two, of which at least one is a number; dual.h,
+// var.h and jet.h say which.
 template <typename Number, typename X, typename Y, typename S>
 struct HolderFor;
 template <typename X, typename Y, bool kInFunction = false>
@@ -616,6 +619,7 @@ using Same = typename SameType<N>::type;
     return std::pair{least, most};                                       \
   }
 KIT_CHOICES_OF((typename S, int kCount), (Dual<S, kCount>))
+KIT_CHOICES_OF((typename S, int kCount), (Jet<S, kCount>))
 KIT_CHOICES_OF((typename S), (Var<S>))
 KIT_CHOICES_OF((typename S, int kCount, typename OnTape),
                (Expression<S, kCount, OnTape>))

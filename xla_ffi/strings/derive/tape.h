@@ -211,6 +211,124 @@ class TapeError : public std::exception {
   char text_[320];
 };
 
+// What the steps of kit::scan leave for going back, as jet.h writes it: a stack.
+// It grows where a scan begins, which knows how many steps there will be.
+class Steps {
+ public:
+  // A row that has to run once more.
+  struct Again {};
+
+  // Forgets all.
+  void Begin() {
+    top_ = block().data();
+    is_in_step_ = is_used_ = false;
+  }
+  // Whether a scan is a loop whose numbers are on the tape: another scan's step
+  // runs, or the row has a step that jets cannot follow.
+  bool AreLoops() const { return are_loops_ || is_in_step_; }
+  void SetLoops(bool are_loops) { are_loops_ = are_loops; }
+  bool AreUsed() const { return is_used_; }
+
+  // Begins a scan, whose steps have slots for what they read from `first` on, at
+  // most so many. `is_wide` is told if there are too few, and null if more are
+  // not to be had. Then there are the bytes for `count` steps, with one row of
+  // slopes or more beside those of the states; false if that is more than
+  // `most_bytes`, or there is no memory.
+  bool BeginScan(int first, int most, std::atomic<bool>* is_wide, size_t count,
+                 size_t of_step, size_t of_row, size_t most_bytes) {
+    is_in_step_ = is_used_ = true;
+    first_ = first;
+    most_ = most;
+    is_wide_ = is_wide;
+    const size_t used = top_ - block().data();
+    size_t size = used + (count + 1) * (of_step + rows_each_ * of_row) + 4096;
+    if (size <= block().size()) return true;
+    if (size < 2 * block().size()) size = 2 * block().size();
+    if (size > most_bytes || other().Allocate(size) == nullptr) return false;
+    std::memcpy(other().data(), block().data(), used);
+    block().Free();
+    which_ = 1 - which_;
+    top_ = block().data() + used;
+    end_ = block().data() + block().size();
+    return true;
+  }
+  void EndScan() { is_in_step_ = false; }
+
+  // The reads of a step: how many, and the ids of the numbers. Those from
+  // `begin` on are the step's own.
+  KIT_NUMBER_INLINE void BeginStep(size_t begin, int most) {
+    begin_ = begin;
+    // An even number, so that what follows is aligned.
+    reads_ = reinterpret_cast<uint32_t*>(Extend(BytesOfReads(most)));
+    reads_[0] = 0;
+  }
+  // The slot of a number that the step reads.
+  KIT_NUMBER_INLINE int SlotOf(uint32_t id) {
+    const int count = static_cast<int>(reads_[0]);
+    for (int i = 0; i < count; ++i) {
+      if (reads_[i + 1] == id) return first_ + i;
+    }
+    if (__builtin_expect(count == most_ || id >= begin_, 0)) Misfit(id);
+    reads_[count + 1] = id;
+    reads_[0] = count + 1;
+    return first_ + count;
+  }
+
+  static constexpr size_t BytesOfReads(int most) {
+    return (most + 2) / 2 * 2 * sizeof(uint32_t);
+  }
+
+  // Room for so many more, which are written at once.
+  template <typename X>
+  KIT_NUMBER_INLINE X* Push(size_t count = 1) {
+    return reinterpret_cast<X*>(Extend(count * sizeof(X)));
+  }
+  // The last `count` of what was pushed, which is there until the next push.
+  template <typename X>
+  KIT_NUMBER_INLINE const X* Pop(size_t count = 1) {
+    top_ -= count * sizeof(X);
+    return reinterpret_cast<const X*>(top_);
+  }
+
+  void Free() {
+    block().Free();
+    top_ = end_ = nullptr;
+  }
+
+ private:
+  Block& block() { return blocks_[which_]; }
+  Block& other() { return blocks_[1 - which_]; }
+
+  // These do not return, so that the compiler keeps a step's numbers in
+  // registers.
+  [[noreturn]] __attribute__((cold, noinline)) void Misfit(uint32_t id) {
+    if (id < begin_ && is_wide_ != nullptr) {
+      is_wide_->store(true, std::memory_order_relaxed);
+    } else {
+      are_loops_ = true;
+    }
+    throw Again();
+  }
+  [[noreturn]] __attribute__((cold, noinline)) void Full() {
+    rows_each_ *= 2;
+    throw Again();
+  }
+  KIT_NUMBER_INLINE char* Extend(size_t bytes) {
+    char* const at = top_;
+    if (__builtin_expect(at + bytes > end_, 0)) Full();
+    top_ = at + bytes;
+    return at;
+  }
+
+  char *top_ = nullptr, *end_ = nullptr;
+  uint32_t* reads_ = nullptr;
+  std::atomic<bool>* is_wide_ = nullptr;
+  size_t begin_ = 0, rows_each_ = 1;
+  Block blocks_[2];
+  int which_ = 0, first_ = 0, most_ = 0;
+  bool is_in_step_ = false, is_used_ = false, are_loops_ = false;
+};
+
 // Rows of numbers, one behind the other.
 template <typename Number>
 class Cells : public OfCall {
@@ -294,6 +412,7 @@ class Tape : public OfCall {
     is_again_ = false;
     lost_ = 0;
     next_ = inputs_;
+    steps.Begin();
     for (size_t i = 0; i < inputs_; ++i) {
       if (is_one_row_) {
         At<OneRow>(i) = OneRow();
@@ -315,13 +434,7 @@ class Tape : public OfCall {
   KIT_NUMBER_INLINE uint32_t Record(const W* slopes, const uint32_t* ids,
                                     for_each_internal::Indices<i...>) {
     static_assert(sizeof...(i) < kRoom);
-    size_t begin = next_;
-    // A full tape grows later: a call from here would make the compiler load
-    // all members again behind each statement.
-    if (__builtin_expect(begin >= limit_, 0)) {
-      lost_ += begin - inputs_;
-      begin = inputs_;
-    }
+    const size_t begin = Next();
     size_t at = begin;
     if (kHasRows && is_one_row_) {
       (Put(&at, SlopeAs<OneRow>(slopes[i]), ids[i]), ...);
@@ -337,6 +450,27 @@ class Tape : public OfCall {
     next_ = at + 1;
     return static_cast<uint32_t>(at);
   }
+
+  // An entry that is no statement, as it begins where it is, or behind that.
+  KIT_NUMBER_INLINE uint32_t Mark(uint32_t behind, const S& slope = S()) {
+    const size_t at = Next();
+    At<S>(at) = slope;
+    Id<S>(at) = static_cast<uint32_t>(at + behind);
+    next_ = at + 1;
+    return static_cast<uint32_t>(at);
+  }
+  // What goes back from such an entry: it returns where the entries begin that
+  // it knows. A pointer to it was pushed last.
+  using SweepFrom = size_t (*)(Tape&, size_t at);
+  // Steps::BeginScan(); an error if there is no room.
+  void BeginScan(int first, int most, std::atomic<bool>* is_wide, size_t count,
+                 size_t of_step, size_t of_row) {
+    if (!steps.BeginScan(first, most, is_wide, count, of_step, of_row, most_)) {
+      throw Error("needs more than", most_);
+    }
+  }
+  size_t size() const { return next_; }
+  size_t BeginOf(size_t own) const { return Id<S>(own); }
 
   // The slope of the results towards a number.
   void AddSlope(uint32_t id, const S& slope) {
@@ -359,7 +493,31 @@ class Tape : public OfCall {
     }
   }
 
+  // Goes back over a statement with that slope, from the entry that is its own.
+  template <typename N>
+  KIT_NUMBER_INLINE void SweepStatement(size_t k, size_t own, const N& slope) {
+    // Most statements have few parts: without a loop.
+    for (; own - k > 4; ++k) AddPart(k, slope);
+    switch (own - k) {
+      case 4:
+        AddPart(own - 4, slope);
+        [[fallthrough]];
+      case 3:
+        AddPart(own - 3, slope);
+        [[fallthrough]];
+      case 2:
+        AddPart(own - 2, slope);
+        [[fallthrough]];
+      case 1:
+        AddPart(own - 1, slope);
+        break;
+      default:
+        __builtin_unreachable();
+    }
+  }
+
   Cells<Var<S>> cells;  // the arrays of a row
+  Steps steps;
 
  private:
   using OneRow = typename RowOfScalar<S>::type;
@@ -373,6 +531,15 @@ class Tape : public OfCall {
   template <typename N>
   static constexpr size_t kStep =
       sizeof(N) + (kPacked<N> ? sizeof(uint32_t) : 0);
+
+  // Where the next entry is. A full tape grows later: a call from here would
+  // make the compiler load all members again behind each statement.
+  KIT_NUMBER_INLINE size_t Next() {
+    const size_t next = next_;
+    if (__builtin_expect(next < limit_, 1)) return next;
+    lost_ += next - inputs_;
+    return inputs_;
+  }
 
   template <typename N>
   N& At(size_t at) const {
@@ -398,28 +565,17 @@ class Tape : public OfCall {
     for (size_t end = next_; end > inputs_;) {
       const size_t own = end - 1;
       const N slope = At<N>(own);
-      size_t k = end = Id<N>(own);
+      const size_t begin = end = Id<N>(own);
       if constexpr (std::is_arithmetic_v<N>) {
         if (slope == 0) continue;
       }
-      // Most statements have few parts: without a loop.
-      for (; own - k > 4; ++k) AddPart(k, slope);
-      switch (own - k) {
-        case 4:
-          AddPart(own - 4, slope);
-          [[fallthrough]];
-        case 3:
-          AddPart(own - 3, slope);
-          [[fallthrough]];
-        case 2:
-          AddPart(own - 2, slope);
-          [[fallthrough]];
-        case 1:
-          AddPart(own - 1, slope);
-          break;
-        default:
-          __builtin_unreachable();
+      if constexpr (std::is_floating_point_v<S>) {
+        if (__builtin_expect(begin == own, 0)) {
+          end = (*steps.Pop<SweepFrom>())(*this, own);
+          continue;
+        }
       }
+      SweepStatement(begin, own, slope);
     }
   }
   // Adds to a number's slope what it gets of a statement. There is one sum, so
@@ -486,6 +642,7 @@ class Tape : public OfCall {
   void Free() override {
     slope_block_.Free();
     id_block_.Free();
+    steps.Free();
     slopes_ = ids_ = nullptr;
     limit_ = slope_bytes_ = 0;
   }

@@ -80,6 +80,15 @@ struct Var {
         id(Tape<S>::current->Record(
             x.slopes, x.ids, for_each_internal::IndicesBelow<kCount>())) {}
   // NOLINTEND(google-explicit-constructor)
+  // Of a number in a step of kit::scan. As `?:` knows one way only, the other
+  // one is implicit.
+  template <typename W, int kCount>
+  KIT_NUMBER_INLINE explicit Var(const Jet<W, kCount>& x)
+      : v(ScalarAs<S>(x.v)), id(RecordJet(*Tape<S>::current, x)) {}
+  template <typename W, int kCount>
+  KIT_NUMBER_INLINE Var& operator=(const Jet<W, kCount>& x) {
+    return *this = Var(x);
+  }
   KIT_NUMBER_CLASS(Var)
 
   S v = S();

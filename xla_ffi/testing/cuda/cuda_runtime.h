@@ -12,6 +12,8 @@
 
 #include "xla_ffi/testing/cuda/emulator.h"
 
+namespace kit_emulator = ::xla_ffi_kit::testing;
+
 // --- The language ------------------------------------------------------------
 
 #define __global__
@@ -37,34 +39,33 @@ struct InThread {
 // They are not macros, because there are members of these names, too. Grids and
 // blocks have one axis here.
 inline constexpr struct {
-  ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::thread> x;
+  kit_emulator::InThread<&kit_emulator::Location::thread> x;
   unsigned y = 0, z = 0;
 } threadIdx = {};
 inline constexpr struct {
-  ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::block> x;
+  kit_emulator::InThread<&kit_emulator::Location::block> x;
   unsigned y = 0, z = 0;
 } blockIdx = {};
 inline constexpr struct {
-  ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::threads>
-      x;
+  kit_emulator::InThread<&kit_emulator::Location::threads> x;
   unsigned y = 1, z = 1;
 } blockDim = {};
 inline constexpr struct {
-  ::xla_ffi_kit::testing::InThread<&::xla_ffi_kit::testing::Location::blocks> x;
+  kit_emulator::InThread<&kit_emulator::Location::blocks> x;
   unsigned y = 1, z = 1;
 } gridDim = {};
 
 // NOLINTBEGIN(bugprone-reserved-identifier): CUDA's names.
 
-inline void __syncthreads() { ::xla_ffi_kit::testing::SyncBlock(); }
+inline void __syncthreads() { kit_emulator::SyncBlock(); }
 inline void __syncwarp(unsigned mask = 0xffffffff) {
-  ::xla_ffi_kit::testing::SyncWarp(mask);
+  kit_emulator::SyncWarp(mask);
 }
 // A place for each instance of a template that it is in.
-#define __activemask()                    \
-  ::xla_ffi_kit::testing::ActiveMask([] { \
-    static char place;                    \
-    return &place;                        \
+#define __activemask()          \
+  kit_emulator::ActiveMask([] { \
+    static char place;          \
+    return &place;              \
   }())
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
@@ -73,7 +74,7 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
   uint64_t bits = 0;
   std::memcpy(&bits, &value, sizeof(value));
-  bits = ::xla_ffi_kit::testing::ExchangeInWarp(mask, bits, lane_mask);
+  bits = kit_emulator::ExchangeInWarp(mask, bits, lane_mask);
   std::memcpy(&value, &bits, sizeof(value));
   return value;
 }
@@ -86,30 +87,24 @@ T atomicAdd(T* at, T value) {
   return before;
 }
 
-inline void __cluster_barrier_arrive() {
-  ::xla_ffi_kit::testing::ArriveAtCluster();
-}
+inline void __cluster_barrier_arrive() { kit_emulator::ArriveAtCluster(); }
 inline void __cluster_barrier_arrive_relaxed() {
-  ::xla_ffi_kit::testing::ArriveAtCluster();
+  kit_emulator::ArriveAtCluster();
 }
-inline void __cluster_barrier_wait() {
-  ::xla_ffi_kit::testing::WaitForCluster();
-}
+inline void __cluster_barrier_wait() { kit_emulator::WaitForCluster(); }
 inline unsigned __clusterRelativeBlockRank() {
-  return ::xla_ffi_kit::testing::Here().rank;
+  return kit_emulator::Here().rank;
 }
-inline unsigned __clusterSizeInBlocks() {
-  return ::xla_ffi_kit::testing::Here().cluster;
-}
+inline unsigned __clusterSizeInBlocks() { return kit_emulator::Here().cluster; }
 inline void* __cluster_map_shared_rank(const void* p, unsigned rank) {
-  return ::xla_ffi_kit::testing::SharedOfRank(p, rank);
+  return kit_emulator::SharedOfRank(p, rank);
 }
 
 // NOLINTEND(bugprone-reserved-identifier)
 
 inline void cudaTriggerProgrammaticLaunchCompletion() {}
 inline void cudaGridDependencySynchronize() {
-  ::xla_ffi_kit::testing::WaitForGridBefore();
+  kit_emulator::WaitForGridBefore();
 }
 
 // --- The functions -----------------------------------------------------------
@@ -145,8 +140,8 @@ inline cudaError_t Failed(cudaError_t status) { return last_error = status; }
 }  // namespace xla_ffi_kit::testing
 
 inline cudaError_t cudaGetLastError() {
-  const cudaError_t status = ::xla_ffi_kit::testing::last_error;
-  ::xla_ffi_kit::testing::last_error = cudaSuccess;
+  const cudaError_t status = kit_emulator::last_error;
+  kit_emulator::last_error = cudaSuccess;
   return status;
 }
 
@@ -163,7 +158,7 @@ enum cudaDeviceAttr {
 
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute,
                                           int /*device*/) {
-  const auto& device = ::xla_ffi_kit::testing::Device();
+  const auto& device = kit_emulator::Device();
   switch (attribute) {
     case cudaDevAttrMultiProcessorCount:
       *value = device.processors;
@@ -186,13 +181,12 @@ enum cudaFuncAttribute {
 template <typename Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel* kernel, cudaFuncAttribute attribute,
                                  int value) {
-  auto& limits =
-      ::xla_ffi_kit::testing::LimitsOf(reinterpret_cast<const void*>(kernel));
+  auto& limits = kit_emulator::LimitsOf(reinterpret_cast<const void*>(kernel));
   if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
     limits.large_clusters = value != 0;
-  } else if (value + ::xla_ffi_kit::testing::kOtherSharedBytes >
-             ::xla_ffi_kit::testing::Device().max_shared_bytes) {
-    return ::xla_ffi_kit::testing::Failed(cudaErrorInvalidValue);
+  } else if (value + kit_emulator::kOtherSharedBytes >
+             kit_emulator::Device().max_shared_bytes) {
+    return kit_emulator::Failed(cudaErrorInvalidValue);
   } else {
     limits.shared_bytes = value;
   }
@@ -207,8 +201,8 @@ struct cudaFuncAttributes {
 template <typename Kernel>
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes,
                                   Kernel* /*kernel*/) {
-  attributes->sharedSizeBytes = ::xla_ffi_kit::testing::kOtherSharedBytes;
-  attributes->ptxVersion = ::xla_ffi_kit::testing::Device().major * 10;
+  attributes->sharedSizeBytes = kit_emulator::kOtherSharedBytes;
+  attributes->ptxVersion = kit_emulator::Device().major * 10;
   return cudaSuccess;
 }
 
@@ -217,7 +211,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
                                                           Kernel* /*kernel*/,
                                                           int /*threads*/,
                                                           size_t /*shared*/) {
-  *blocks = ::xla_ffi_kit::testing::Device().blocks_per_processor;
+  *blocks = kit_emulator::Device().blocks_per_processor;
   return cudaSuccess;
 }
 
@@ -252,14 +246,14 @@ struct cudaLaunchConfig_t {
 template <typename Kernel>
 cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, Kernel* kernel,
                                            const cudaLaunchConfig_t* config) {
-  const auto& device = ::xla_ffi_kit::testing::Device();
+  const auto& device = kit_emulator::Device();
   const auto blocks = static_cast<int>(config->attrs->val.clusterDim.x);
   const auto& limits =
-      ::xla_ffi_kit::testing::LimitsOf(reinterpret_cast<const void*>(kernel));
+      kit_emulator::LimitsOf(reinterpret_cast<const void*>(kernel));
   const unsigned grid = config->gridDim.x;
   if (grid == 0 || grid % static_cast<unsigned>(blocks) != 0 ||
       (blocks > 8 && !limits.large_clusters)) {
-    return ::xla_ffi_kit::testing::Failed(cudaErrorInvalidValue);
+    return kit_emulator::Failed(cudaErrorInvalidValue);
   }
   *clusters = device.processors / blocks;
   return cudaSuccess;
@@ -269,7 +263,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, Kernel* kernel,
 template <typename... Parameters, typename... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
                                void (*kernel)(Parameters...), Args&&... args) {
-  ::xla_ffi_kit::testing::Grid grid;
+  kit_emulator::Grid grid;
   grid.blocks = config->gridDim.x;
   grid.threads = config->blockDim.x;
   grid.shared_bytes = static_cast<int64_t>(config->dynamicSmemBytes);
@@ -281,10 +275,9 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
       grid.is_early = attribute.val.programmaticStreamSerializationAllowed != 0;
     }
   }
-  const bool ok = ::xla_ffi_kit::testing::RunGrid(
+  const bool ok = kit_emulator::RunGrid(
       grid, reinterpret_cast<const void*>(kernel), [&] { kernel(args...); });
-  return ok ? cudaSuccess
-            : ::xla_ffi_kit::testing::Failed(cudaErrorLaunchFailure);
+  return ok ? cudaSuccess : kit_emulator::Failed(cudaErrorLaunchFailure);
 }
 
 #endif  // XLA_FFI_TESTING_CUDA_CUDA_RUNTIME_H_

@@ -11,7 +11,7 @@ def emulated_cuda_library(name, srcs, deps = [], **kwargs):
     Args:
       name: name of the target.
       srcs: .cu.cc files, C++ files and headers.
-      deps: without those that need CUDA: see emulated_launch of
+      deps: without those that need CUDA: see emulated_handler of
         //xla_ffi/core/cuda.
       **kwargs: as for a cc_library.
     """

@@ -1,6 +1,7 @@
 #include "xla_ffi/testing/cuda/emulator.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -8,12 +9,11 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "xla_ffi/testing/cuda/async_copies.h"
-#include "xla_ffi/testing/cuda/cluster.h"
 #include "xla_ffi/testing/cuda/fiber.h"
 
 namespace xla_ffi_kit {
@@ -42,6 +42,102 @@ bool Fail(const std::string& why) {
   return false;
 }
 
+// The asynchronous copies of one thread. A copy happens as late as it may: when
+// the thread waits for its group. Until then its destination holds NaNs, so
+// that whoever does not wait sees them.
+class AsyncCopies {
+ public:
+  void Clear() {
+    copies_.clear();
+    groups_ = 0;
+  }
+  void Begin(void* to, const void* from, size_t bytes) {
+    std::memset(to, 0xff, bytes);
+    copies_.push_back({to, from, bytes, groups_});
+  }
+  // Makes a group of the copies that have begun since the last call.
+  void Commit() { ++groups_; }
+  // All groups but the last `prior` are done.
+  void Wait(size_t prior) {
+    size_t left = 0;
+    for (const Copy& copy : copies_) {
+      if (copy.group + prior < groups_) {
+        std::memcpy(copy.to, copy.from, copy.bytes);
+      } else {
+        copies_[left++] = copy;
+      }
+    }
+    copies_.resize(left);
+  }
+  bool AreDone() const { return copies_.empty(); }
+
+ private:
+  struct Copy {
+    void* to;
+    const void* from;
+    size_t bytes;
+    uint64_t group;
+  };
+  std::vector<Copy> copies_;
+  uint64_t groups_ = 0;  // that are committed
+};
+
+// The blocks of a cluster, each on a thread of the CPU.
+class Cluster {
+ public:
+  explicit Cluster(int64_t blocks)
+      : blocks_(blocks), shared_(static_cast<size_t>(blocks)) {}
+
+  // The thread's block is the one of `rank`.
+  void Enter(unsigned rank) {
+    shared_[rank] = static_cast<char*>(__builtin_thread_pointer());
+  }
+  void* SharedOfRank(const void* p, unsigned rank) {
+    const auto* shared = static_cast<char*>(__builtin_thread_pointer());
+    return shared_.at(rank) + (static_cast<const char*>(p) - shared);
+  }
+
+  void Arrive() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (++arrived_ == blocks_) {
+      arrived_ = 0;
+      ++rounds_;
+      changed_.notify_all();
+    }
+  }
+  // How often all blocks have arrived.
+  uint64_t Rounds() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return rounds_;
+  }
+  // Until all blocks have arrived so often; false if one ends before.
+  bool Wait(uint64_t rounds) {
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [&] { return rounds_ >= rounds || ended_ > 0; });
+    return rounds_ >= rounds;
+  }
+  // All blocks end here together, so that their shared memory lives as long.
+  void End() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    const uint64_t generation = generation_;
+    if (++ended_ == blocks_) {
+      arrived_ = ended_ = 0;
+      rounds_ = 0;
+      ++generation_;
+    }
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return generation_ != generation; });
+  }
+
+ private:
+  const int64_t blocks_;
+  std::vector<char*> shared_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t arrived_ = 0, ended_ = 0;
+  uint64_t rounds_ = 0, generation_ = 0;
+};
+
 // A point at which a number of threads wait for each other.
 struct Barrier {
   int arrived = 0;
@@ -54,19 +150,21 @@ struct Lane {
   int exchanges = 0;                 // that it took part in
   uint64_t cluster_rounds = 0;       // in which it arrived
   bool has_arrived = false;          // there, and has not waited yet
-  bool looked_at_others = false;     // in their memory, since it arrived
+  bool looked_at_others = false;     // has used their memory since it arrived
   const Barrier* barrier = nullptr;  // where it waits, or waited last ...
   uint64_t round = 0;                // ... for this round to end
   AsyncCopies copies;
   bool waited_for_grid = false;  // before this one
-  const void* place = nullptr;   // where it asks who else is there
-  unsigned active = 0;           // what it is told
+  const void* place = nullptr;   // of its call of ActiveMask()
+  unsigned active = 0;           // the answer
 };
 
 struct Warp {
   Barrier barrier;
   std::map<unsigned, Barrier> of_lanes;  // by their mask
-  Barrier active;                        // that nobody ends: who asks is told
+  // Where lanes wait for the answer of ActiveMask(). No round of it ends:
+  // AnswerActive() lets them go on.
+  Barrier active;
   unsigned asking = 0;  // lanes that want to know who is where they are
   // Values of this exchange and the next one, because a lane may be one ahead.
   uint64_t bits[2][kWarp];
@@ -100,7 +198,7 @@ class Block {
   Lane& lane() { return *lane_; }
 
  private:
-  // The launch fails; what called this does not go on.
+  // Makes the launch fail. The lane that calls this never goes on.
   void Stop(const char* why) {
     error_ = why;
     lane_->fiber.Pause();
@@ -119,9 +217,10 @@ class Block {
   }
   bool RunLanes();
   bool RunWarp(size_t warp);
-  // Tells the lanes that ask who they are; whether there were any.
+  // Answers the lanes that have called ActiveMask() at one place; false if no
+  // lane of the warp has.
   bool AnswerActive(size_t warp);
-  // Nothing more happens in this block alone.
+  // For a block that cannot go on alone; false if no other block helps it.
   bool WaitForOtherBlocks();
 
   const Grid grid_;

@@ -12,9 +12,10 @@
 // Dynamic shared memory holds NaNs at first, other shared memory what the block
 // before has left there.
 //
-// What a thread copies asynchronously arrives when it waits for it, and its
-// place holds NaNs until then; a launch fails if a thread ends before. An early
-// launch fails if a thread ends without having waited for the grid before it.
+// An asynchronous copy happens when its thread waits for it, and its place
+// holds NaNs until then; a launch fails if a thread ends before it has waited.
+// An early launch fails if a thread ends without having waited for the grid
+// before.
 //
 // What a kernel includes as "cuda_runtime.h" is a part of CUDA: one dimension,
 // and the functions of the kit's own kernels.
@@ -107,7 +108,7 @@ void ArriveAtCluster();
 void WaitForCluster();
 // Returns where the block of that rank has what this one has at `p`.
 void* SharedOfRank(const void* p, unsigned rank);
-// Copies to dynamic shared memory: see AsyncCopies.
+// Copies to dynamic shared memory, which happen as late as they may.
 void BeginCopy(void* to, const void* from, size_t bytes);
 void CommitCopies();
 void WaitForCopies(size_t prior);

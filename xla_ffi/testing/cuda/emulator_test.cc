@@ -11,7 +11,7 @@
 
 namespace xla_ffi_kit {
 
-// What a kernel leaves out, for the tests that want to see it found.
+// What a kernel leaves out, in tests that the emulator notices it.
 enum class Fault {
   kNone,
   kSync,
@@ -191,15 +191,15 @@ TEST_P(EmulatorTest, LanesAtOnePlaceAreAGroup) {
 
 // Every block stores the sum of its cluster's block numbers.
 __global__ void ClusterSums(int* out, Fault fault) {
-  __shared__ int own;
-  if (threadIdx.x == 0) own = static_cast<int>(blockIdx.x);
+  __shared__ int number;
+  if (threadIdx.x == 0) number = static_cast<int>(blockIdx.x);
   if (fault != Fault::kSync) {
     __cluster_barrier_arrive();
     __cluster_barrier_wait();
   }
   int sum = 0;
   for (unsigned rank = 0; rank < __clusterSizeInBlocks(); ++rank) {
-    sum += *static_cast<int*>(__cluster_map_shared_rank(&own, rank));
+    sum += *static_cast<int*>(__cluster_map_shared_rank(&number, rank));
   }
   if (threadIdx.x == 0) out[blockIdx.x] = sum;
   if (fault == Fault::kWait && __clusterRelativeBlockRank() == 1) return;

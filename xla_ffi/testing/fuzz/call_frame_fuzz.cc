@@ -25,7 +25,6 @@
 #include "xla/ffi/api/ffi.h"
 #include "xla_ffi/core/checks.h"
 #include "xla_ffi/testing/call_frame.h"
-#include "xla_ffi/testing/choices.h"
 #include "xla_ffi/testing/frame_memory.h"
 #include "xla_ffi/testing/frames.h"
 #include "xla_ffi/testing/handlers/handlers.h"
@@ -39,7 +38,7 @@ constexpr int64_t kLarge = int64_t{1} << 18;
 const HandlerUnderTest& AnyHandler(Choices& choices) {
   static auto& hooks = *new HandlerHooks(GetHandlerHooks());
   static const auto& all = *[] {
-    auto* const found = new std::vector<HandlerUnderTest>;
+    auto* const handlers = new std::vector<HandlerUnderTest>;
     const XlaFfiKit_HandlerTable& table = TableUnderTest();
     for (size_t i = 0; i < table.num_handlers; ++i) {
       const XlaFfiKit_Handler& handler = table.handlers[i];
@@ -48,9 +47,9 @@ const HandlerUnderTest& AnyHandler(Choices& choices) {
                     handler.name);
         std::exit(1);
       }
-      found->emplace_back(handler, hooks[handler.name]);
+      handlers->emplace_back(handler, hooks[handler.name]);
     }
-    return found;
+    return handlers;
   }();
   return all[choices.Below(static_cast<int64_t>(all.size()))];
 }

@@ -4,7 +4,6 @@ load("@rules_cc//cc:defs.bzl", "cc_test")
 
 # Test -> its size, and whether it is for handlers on the CPU alone.
 _TESTS = {
-    "empty_arrays_test": ("small", False),
     "memory_failure_test": ("large", True),
     "signatures_test": ("medium", False),
 }
@@ -15,9 +14,9 @@ def xla_ffi_handler_tests(name, handlers, library, hooks = None, on_cpu = True, 
     Declares
       * `<name>_signatures_test`: every handler has a signature, accepts random
         calls that fit it, with each dtype that it names, and refuses calls with
-        one mistake, of every kind that the signature names;
-      * `<name>_empty_arrays_test`: arrays without elements are accepted or
-        refused at once, whatever their other dimensions are;
+        one mistake, of every kind that the signature names; arrays without
+        elements are accepted or refused at once, whatever their other
+        dimensions are;
       * `<name>_memory_failure_test`: if any allocation fails during a call, the
         call is right or returns an error, and so does the next one; the
         environment may change while handlers run.
@@ -31,7 +30,7 @@ def xla_ffi_handler_tests(name, handlers, library, hooks = None, on_cpu = True, 
         handlers. Needed only if a handler refuses calls that fit its
         signature.
       on_cpu: whether they are handlers on the CPU. For CUDA handlers that the
-        emulator runs, only the first two tests are declared.
+        emulator runs, only the first test is declared.
       **kwargs: passed to the `cc_test` targets.
     """
     for test, (size, is_of_cpu) in _TESTS.items():

@@ -25,6 +25,26 @@ void Fill(const Array<Types, true>& array, const Executor& executor) {
               });
 }
 
+template <typename Types>
+void Fill(const Arrays<Types, true>& arrays, const Executor& executor) {
+  for (size_t i = 0; i < arrays.size(); ++i) Fill(arrays[i], executor);
+}
+
+// A handler that writes what there is of these results.
+template <typename ItsCall, const auto&... kResults>
+struct Filler {
+  static ffi::Error Run(const ItsCall& call, const Executor& executor) {
+    (Fill(call.template get<kResults>(), executor), ...);
+    return {};
+  }
+};
+
+#define EXAMPLE(Symbol, ItsCall, ...)                        \
+  XLA_FFI_DEFINE_HANDLER_SYMBOL(                             \
+      Symbol, (Checked<&Filler<ItsCall, __VA_ARGS__>::Run>), \
+      (BindCall<&Filler<ItsCall, __VA_ARGS__>::Run>()));     \
+  XLA_FFI_KIT_DEFINE_SIGNATURE(Symbol, ItsCall)
+
 }  // namespace
 
 namespace norm {
@@ -40,15 +60,7 @@ constexpr auto scale =
     Result{"scale", AccumulationDtype(x), "(...)"}.Optional();
 constexpr char kName[] = "example.norm";
 using NormCall = Call<kName, x, weight, residual, y, sum, scale, eps>;
-
-ffi::Error Run(const NormCall& call, const Executor& executor) {
-  Fill(call.get<y>(), executor);
-  Fill(call.get<sum>(), executor);
-  Fill(call.get<scale>(), executor);
-  return {};
-}
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleNorm, Checked<Run>, BindCall<Run>());
-XLA_FFI_KIT_DEFINE_SIGNATURE(ExampleNorm, NormCall);
+EXAMPLE(ExampleNorm, NormCall, y, sum, scale);
 
 }  // namespace norm
 
@@ -61,13 +73,7 @@ constexpr auto eps = Attribute<double>{"eps"}.Between(0, 1).UnlessGiven(scale);
 constexpr Result y{"y", x};
 constexpr char kName[] = "example.gradient";
 using GradientCall = Call<kName, x, scale, y, eps>;
-
-ffi::Error Run(const GradientCall& call, const Executor& executor) {
-  Fill(call.get<y>(), executor);
-  return {};
-}
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleGradient, Checked<Run>, BindCall<Run>());
-XLA_FFI_KIT_DEFINE_SIGNATURE(ExampleGradient, GradientCall);
+EXAMPLE(ExampleGradient, GradientCall, y);
 
 }  // namespace gradient
 
@@ -79,13 +85,7 @@ constexpr Word of{"of", "max", "min"};
 constexpr Result indices{"indices", TypeList<int32_t>(), x.Without(axis)};
 constexpr char kName[] = "example.argmax";
 using ArgmaxCall = Call<kName, x, axis, of, indices>;
-
-ffi::Error Run(const ArgmaxCall& call, const Executor& executor) {
-  Fill(call.get<indices>(), executor);
-  return {};
-}
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleArgmax, Checked<Run>, BindCall<Run>());
-XLA_FFI_KIT_DEFINE_SIGNATURE(ExampleArgmax, ArgmaxCall);
+EXAMPLE(ExampleArgmax, ArgmaxCall, indices);
 
 }  // namespace argmax
 
@@ -99,13 +99,7 @@ constexpr Operand factor{"factor", SameDtype(a), "()"};
 constexpr Result y{"y", b};
 constexpr char kName[] = "example.solve";
 using SolveCall = Call<kName, a, b, pairs, factor, y>;
-
-ffi::Error Run(const SolveCall& call, const Executor& executor) {
-  Fill(call.get<y>(), executor);
-  return {};
-}
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleSolve, Checked<Run>, BindCall<Run>());
-XLA_FFI_KIT_DEFINE_SIGNATURE(ExampleSolve, SolveCall);
+EXAMPLE(ExampleSolve, SolveCall, y);
 
 }  // namespace solve
 
@@ -117,13 +111,7 @@ constexpr auto fill = Attribute<int32_t>{"fill"}.Between(-1, 1 << 20);
 constexpr Result indices{"indices", TypeList<int32_t>(), "(..., size)"};
 constexpr char kName[] = "example.nonzero";
 using NonzeroCall = Call<kName, mask, size, fill, indices>;
-
-ffi::Error Run(const NonzeroCall& call, const Executor& executor) {
-  Fill(call.get<indices>(), executor);
-  return {};
-}
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleNonzero, Checked<Run>, BindCall<Run>());
-XLA_FFI_KIT_DEFINE_SIGNATURE(ExampleNonzero, NonzeroCall);
+EXAMPLE(ExampleNonzero, NonzeroCall, indices);
 
 }  // namespace nonzero
 
@@ -134,15 +122,7 @@ constexpr auto num_keys = Attribute<int64_t>{"num_keys"}.AtLeast(1);
 constexpr auto y = Result{"y", x}.Repeated();
 constexpr char kName[] = "example.many";
 using ManyCall = Call<kName, x, num_keys, y>;
-
-ffi::Error Run(const ManyCall& call, const Executor& executor) {
-  for (size_t i = 0; i < call.get<y>().size(); ++i) {
-    Fill(call.get<y>()[i], executor);
-  }
-  return {};
-}
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleMany, Checked<Run>, BindCall<Run>());
-XLA_FFI_KIT_DEFINE_SIGNATURE(ExampleMany, ManyCall);
+EXAMPLE(ExampleMany, ManyCall, y);
 
 }  // namespace many
 
@@ -162,13 +142,7 @@ constexpr Result y{"y", TypeList<int32_t, int64_t>(), SameShape(x)};
 constexpr char kName[] = "example.numbers";
 using NumbersCall =
     Call<kName, x, byte, huge, rate, strides, axes, reverse, text, y>;
-
-ffi::Error Run(const NumbersCall& call, const Executor& executor) {
-  Fill(call.get<y>(), executor);
-  return {};
-}
-XLA_FFI_DEFINE_HANDLER_SYMBOL(ExampleNumbers, Checked<Run>, BindCall<Run>());
-XLA_FFI_KIT_DEFINE_SIGNATURE(ExampleNumbers, NumbersCall);
+EXAMPLE(ExampleNumbers, NumbersCall, y);
 
 }  // namespace numbers
 }  // namespace xla_ffi_kit

@@ -26,6 +26,10 @@ using Dtypes = std::set<std::pair<const XlaFfiKit_Argument*, int32_t>>;
 TEST(SignaturesTest, AreWhole) {
   ForEachHandler([](const HandlerUnderTest& h) {
     EXPECT_STREQ(h.signature().operation, h.name());
+    const Metadata metadata = GetMetadata(h.execute());
+    EXPECT_EQ(metadata.status.message, "");
+    EXPECT_EQ(metadata.major_version, XLA_FFI_API_MAJOR);
+    EXPECT_EQ(metadata.minor_version, XLA_FFI_API_MINOR);
     const size_t arguments =
         h.signature().num_operands + h.signature().num_results;
     for (size_t i = 0; i < arguments; ++i) {
@@ -50,15 +54,16 @@ TEST(SignaturesTest, CallsThatFitAreAcceptedWithEveryDtype) {
       ASSERT_EQ(h.Run(frame).message, "") << "call " << seed;
       ASSERT_EQ(memory.Violation(), "") << "call " << seed;
       for (const auto& b : DescribedBuffers(h.signature(), frame)) {
-        accepted.insert({b.says, b.In(frame).dtype});
+        accepted.insert({b.argument, b.In(frame).dtype});
       }
     }
     for (size_t i = 0;
          i < h.signature().num_operands + h.signature().num_results; ++i) {
-      const XlaFfiKit_Argument& says = h.signature().arguments[i];
-      for (size_t j = 0; j < says.num_dtypes && says.dtype_of < 0; ++j) {
-        EXPECT_EQ(accepted.count({&says, says.dtypes[j]}), 1u)
-            << says.name << " of dtype " << says.dtypes[j];
+      const XlaFfiKit_Argument& argument = h.signature().arguments[i];
+      for (size_t j = 0; j < argument.num_dtypes && argument.dtype_of < 0;
+           ++j) {
+        EXPECT_EQ(accepted.count({&argument, argument.dtypes[j]}), 1u)
+            << argument.name << " of dtype " << argument.dtypes[j];
       }
     }
   });
@@ -81,6 +86,30 @@ TEST(SignaturesTest, AnyOtherIsRefused) {
             << mistake.what << ": wrote to an array";
       }
     }
+  });
+}
+
+// Some dimensions have a product that 64 bits do not hold. An array that takes
+// more than kBytes has no memory, and is refused.
+TEST(SignaturesTest, ArraysWithoutElementsAreTakenAtOnceOrRefused) {
+  constexpr uint32_t kEmptyCalls = 200;
+  constexpr size_t kBytes = 1 << 12;
+  ForEachHandler([](const HandlerUnderTest& h) {
+    int successes = 0;
+    for (uint32_t seed = 0; seed < kEmptyCalls; ++seed) {
+      Choices choices(seed);
+      CallFrame frame = h.FitEmpty(choices);
+      const FrameMemory memory(frame, kBytes);
+      for (const int64_t threads : {1, 3}) {
+        const Status status = h.Run(frame, threads);
+        EXPECT_TRUE(status.ok() ||
+                    status.code == XLA_FFI_Error_Code_INVALID_ARGUMENT)
+            << status.message;
+        successes += status.ok();
+      }
+      EXPECT_EQ(memory.Violation(), "");
+    }
+    EXPECT_GT(successes, static_cast<int>(kEmptyCalls / 10));
   });
 }
 

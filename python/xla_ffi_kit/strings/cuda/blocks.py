@@ -15,21 +15,19 @@ from xla_ffi_kit import _check
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.ffi_op import Decorator, FfiOp, R
-from xla_ffi_kit.op.device_kernel import Request
-from xla_ffi_kit.op.spec import Advanced, Options
-from xla_ffi_kit.strings.cuda import source as cuda_source
+from xla_ffi_kit.op.spec import Advanced, Options, Request
 from xla_ffi_kit.strings.cuda.kernel import StringKernel, sizes
+from xla_ffi_kit.strings.cuda.source import CudaSource, on_devices
 from xla_ffi_kit.strings.text import element_types, references
 from xla_ffi_kit.strings.text.element_types import DTypes
-from xla_ffi_kit.strings.text.places import place_of
-from xla_ffi_kit.strings.text.source import Place
+from xla_ffi_kit.strings.text.source import Place, place_of
 
 # Blocks or threads along up to three axes, or a function that returns them. It
 # is called with operands that have a shape and a dtype, and with the attributes
 # by keyword.
 Geometry: TypeAlias = int | Sequence[int] | Callable[..., int | Sequence[int]]
 _WARP = 32
-_OF_WARPS = re.compile(r"\b(?:warp|block)_(?:reduce|sum|max|min)\b")
+_REDUCTION = re.compile(r"\b(?:warp|block)_(?:reduce|sum|max|min)\b")
 
 
 def cuda(
@@ -95,15 +93,22 @@ def cuda(
       flags: options for NVRTC, such as "-DSTEPS=4".
       **options: all other keywords of `FfiOp`.
 
+    Returns:
+      A decorator that makes an `FfiOp`. Its operands have the shape (...,
+      kernel axes) and one of `dtypes`; its results are the reference's.
+
     Raises:
       BuildError: the code does not compile, the kernel takes other parameters,
-        or NVRTC is missing. It is raised when the operation is lowered for
-        CUDA.
+        or NVRTC (https://docs.nvidia.com/cuda/nvrtc) is missing. It is raised
+        when the operation is lowered for CUDA.
+      TypeError, ValueError: an option does not fit the reference, as for
+        `FfiOp`, when it is decorated; when it is lowered, a grid, a block or
+        shared memory that no GPU has.
     """
     place = place_of(code, sys._getframe(1))
 
     def decorate(reference: Callable[..., R]) -> FfiOp[R]:
-        called, name = references.names(reference, function, "the kernel")
+        symbol, name = references.names(reference, function, "the kernel")
         operands, _ = references.parameter_names(reference)
         declared = options.get("attributes") or {}
         advanced = options.get("advanced") or Advanced()
@@ -116,9 +121,9 @@ def cuda(
             is_required=True,
             code=code,
             place=place,
-            function=called,
+            function=symbol,
             attribute_types=tuple(
-                cuda_source.on_devices(
+                on_devices(
                     element_types.cpp_attribute(f"{name}: attribute {k}", t)
                 )
                 for k, t in types.items()
@@ -128,15 +133,22 @@ def cuda(
             shared_memory=shared_memory,
             has_workspace="cuda" in advanced.workspace,
         )
-        given = options.copy()
-        given["attributes"] = types
-        given["handlers"] = {"cuda": kernel, **(options.get("handlers") or {})}
-        allowed = None
+        op_dtypes = None
         if dtypes is not None:
             instances = element_types.instances(name, dtypes)
-            allowed = [[d.name for d in instance] for instance in instances]
+            op_dtypes = [[d.name for d in instance] for instance in instances]
+        op_options = options.copy()
+        op_options["attributes"] = types
+        op_options["handlers"] = {
+            "cuda": kernel,
+            **(options.get("handlers") or {}),
+        }
         return FfiOp(
-            name, reference, kernel_axes=kernel_axes, dtypes=allowed, **given
+            name,
+            reference,
+            kernel_axes=kernel_axes,
+            dtypes=op_dtypes,
+            **op_options,
         )
 
     return decorate
@@ -168,7 +180,7 @@ class BlockKernel(StringKernel):
     shared_memory: int | Callable[..., int] = 0
     has_workspace: bool = False
 
-    def kernel(self, request: Request) -> cuda_source.Kernel:
+    def source(self, request: Request) -> CudaSource:
         """The function, or the template's instance for these dtypes."""
         results = [self._type("kit::Out", r) for r in request.results]
         if self.has_workspace:
@@ -189,16 +201,16 @@ class BlockKernel(StringKernel):
                 "",
             ]
         )
-        return cuda_source.Kernel(text, pointer)
+        return CudaSource(text, pointer)
 
-    def _type(self, of: str, array: Typed) -> str:
+    def _type(self, template: str, array: Typed) -> str:
         dtype = np.dtype(array.dtype)
         if dtype.name not in element_types.names():
             raise BuildError(
                 f"{self.name}: dtypes: expected of "
                 f"{', '.join(element_types.names())}, got {dtype.name}"
             )
-        return f"{of}<{element_types.cpp_type(dtype)}>"
+        return f"{template}<{element_types.cpp_type(dtype)}>"
 
     def buffers(self, request: Request) -> int:
         """Returns the number of results that the kernel writes."""
@@ -206,7 +218,7 @@ class BlockKernel(StringKernel):
 
     def launch(
         self,
-        kernel: cuda_source.Kernel,
+        source: CudaSource,
         attributes: Mapping[str, object],
         operands: Sequence[Typed],
     ) -> Mapping[str, object]:
@@ -218,25 +230,27 @@ class BlockKernel(StringKernel):
             )
         types = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
 
-        def value(what: str, given: object) -> tuple[int, ...]:
-            found = given(*types, **attributes) if callable(given) else given
-            numbers = found if isinstance(found, tuple | list) else (found,)
-            if not 1 <= len(numbers) <= 3 or not all(
-                isinstance(n, int | np.integer) and n >= 0 for n in numbers
+        def numbers(option: str, geometry: object) -> tuple[int, ...]:
+            value = geometry
+            if callable(geometry):
+                value = geometry(*types, **attributes)
+            axes = value if isinstance(value, tuple | list) else (value,)
+            if not 1 <= len(axes) <= 3 or not all(
+                isinstance(n, int | np.integer) and n >= 0 for n in axes
             ):
                 raise ValueError(
-                    f"{self.name}: {what}: expected one to three numbers, "
-                    f"got {found!r}"
+                    f"{self.name}: {option}: expected one to three numbers, "
+                    f"got {value!r}"
                 )
-            return tuple(int(n) for n in numbers)
+            return tuple(int(n) for n in axes)
 
-        grid, block = value("grid", self.grid), value("block", self.block)
+        grid, block = numbers("grid", self.grid), numbers("block", self.block)
         threads = int(np.prod(block))
         if not 1 <= threads <= 1024:
             raise ValueError(
                 f"{self.name}: block: expected 1 to 1024 threads, got {threads}"
             )
-        if threads % _WARP and _OF_WARPS.search(self.code):
+        if threads % _WARP and _REDUCTION.search(self.code):
             raise ValueError(
                 f"{self.name}: block: expected a multiple of {_WARP} threads, "
                 f"as sums over warps and blocks need, got {threads}"
@@ -244,5 +258,5 @@ class BlockKernel(StringKernel):
         return {
             "grid": sizes(*grid, *(1,) * (3 - len(grid))),
             "block": sizes(*block, *(1,) * (3 - len(block))),
-            "shared": np.int64(value("shared_memory", self.shared_memory)[0]),
+            "shared": np.int64(numbers("shared_memory", self.shared_memory)[0]),
         }

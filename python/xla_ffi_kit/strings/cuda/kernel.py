@@ -16,31 +16,31 @@ from xla_ffi_kit._check import Typed
 from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.errors import BuildError, CudaStringWarning, NoCompilerError
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
-from xla_ffi_kit.op.device_kernel import (
-    Attributes,
+from xla_ffi_kit.op.spec import (
     DeviceKernel,
+    KernelAttributes,
     Request,
 )
-from xla_ffi_kit.strings.cuda import code as cuda_code
-from xla_ffi_kit.strings.cuda import source as cuda_source
+from xla_ffi_kit.strings.cuda import nvrtc
+from xla_ffi_kit.strings.cuda.source import CudaSource
 from xla_ffi_kit.strings.text import element_types, remedies
 
 TARGET = "xla_ffi_kit.launch"
-# The numbers of parameters are those of xla_ffi/runtime/launch.h.
+# How the handler is told what a parameter of the kernel is: a buffer by its
+# number, the others as xla_ffi/runtime/launch.h has them.
 _NUMBER_OF_ITEMS = -1
 _FIRST_CONSTANT = -2
 _BYTES_OF_ARRAY = 96
 _MOST_BYTES = 4096  # of all parameters of a kernel
 
-
-# Compiles a kernel of a name with options, perhaps for other machines too; its
-# symbol and its code, as the handler takes it. `cuda_code.of`, or the
-# emulator's in tests.
+# Compiles the source of an operation with options, perhaps for other machines
+# too; returns the kernel's symbol, and its code as the handler takes it. It is
+# `nvrtc.compile_for_gpus`, or the emulator's in tests.
 Compile: TypeAlias = Callable[
-    [str, cuda_source.Kernel, Sequence[str], bool], tuple[str, str]
+    [str, CudaSource, Sequence[str], bool], tuple[str, str]
 ]
 # Writes the kernel of a loop for arrays of a dtype.
-Sources: TypeAlias = Callable[[np.dtype[np.generic]], cuda_source.Kernel]
+Sources: TypeAlias = Callable[[np.dtype[np.generic]], CudaSource]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,18 +63,18 @@ class StringKernel(DeviceKernel):
     operands: int
     flags: Sequence[str]
     is_required: bool
-    compile: Compile = cuda_code.of
+    compile: Compile = nvrtc.compile_for_gpus
     library: HandlerLibrary | None = KIT_LIBRARIES[0]
     target: str = TARGET
 
     @abc.abstractmethod
-    def kernel(self, request: Request) -> cuda_source.Kernel:
+    def source(self, request: Request) -> CudaSource:
         """Returns the kernel for a call; raises BuildError if there is none."""
 
     @abc.abstractmethod
     def launch(
         self,
-        kernel: cuda_source.Kernel,
+        source: CudaSource,
         attributes: Mapping[str, object],
         operands: Sequence[Typed],
     ) -> Mapping[str, object]:
@@ -84,7 +84,7 @@ class StringKernel(DeviceKernel):
         """Returns the number of results that the kernel writes."""
         return len(request.results)
 
-    def prepare(self, request: Request) -> Attributes | None:
+    def prepare(self, request: Request) -> KernelAttributes | None:
         """Compiles the kernel for the dtypes of a call."""
         try:
             return self._prepare(request)
@@ -102,28 +102,28 @@ class StringKernel(DeviceKernel):
         """Returns the same kernel for another handler, which is registered."""
         return dataclasses.replace(self, target=target, library=None)
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """How it runs, in a few words."""
         or_else = "" if self.is_required else ", or else the reference"
         return f"the string, by NVRTC when a program is lowered{or_else}"
 
-    def _prepare(self, request: Request) -> Attributes:
+    def _prepare(self, request: Request) -> KernelAttributes:
         if self.library is not None and not self.library.exists:
             raise NoCompilerError(
                 f"there is no {self.library.path}, which launches kernels; "
                 "reinstall the package"
             )
-        kernel = self.kernel(request)
-        values = request.attributes
-        packed, offsets = cuda_source.constants(self.attributes, values)
+        source = self.source(request)
+        room = _array_bytes(request.attributes)
+        packed, offsets = _constants(self.attributes, request.attributes, room)
         self._check_size(packed, self.operands + self.buffers(request))
         options = [
-            f"-DKIT_ARRAY_BYTES={cuda_source.array_bytes(values)}",
+            f"-DKIT_ARRAY_BYTES={room}",
             *compiler_flags.macros(self.flags),
         ]
         try:
             symbol, code = self.compile(
-                self.name, kernel, options, request.is_for_export
+                self.name, source, options, request.is_for_export
             )
         except NoCompilerError:
             raise
@@ -133,29 +133,29 @@ class StringKernel(DeviceKernel):
             *range(self.operands),
             *(_FIRST_CONSTANT - offset for offset in offsets),
             *range(self.operands, self.operands + self.buffers(request)),
-            *([_NUMBER_OF_ITEMS] if kernel.items else []),
+            *([_NUMBER_OF_ITEMS] if source.items else []),
         ]
-        known = {
+        constants = {
             "name": self.name,
             "symbol": symbol,
             "digest": hashlib.sha256(code.encode()).hexdigest()[:32],
             "code": code,
-            "items": sizes(*kernel.items),
+            "items": sizes(*source.items),
             "parameters": sizes(*parameters),
             "constants": np.frombuffer(packed, np.int64),
         }
         return functools.partial(
-            self._attributes, known, kernel, request.plain_attributes
+            self._attributes, constants, source, request.plain_attributes
         )
 
     def _attributes(
         self,
-        known: Mapping[str, object],
-        kernel: cuda_source.Kernel,
+        constants: Mapping[str, object],
+        source: CudaSource,
         attributes: Mapping[str, object],
         operands: Sequence[Typed],
     ) -> Mapping[str, object]:
-        return {**known, **self.launch(kernel, attributes, operands)}
+        return {**constants, **self.launch(source, attributes, operands)}
 
     def _check_size(self, packed: bytes, arrays: int) -> None:
         room = _MOST_BYTES - 8 - _BYTES_OF_ARRAY * arrays
@@ -177,7 +177,7 @@ class LoopKernel(StringKernel):
 
     sources: Sources | None = None
 
-    def kernel(self, request: Request) -> cuda_source.Kernel:
+    def source(self, request: Request) -> CudaSource:
         """The kernel for the dtype that all arrays have."""
         if not request.operands:
             raise BuildError(
@@ -197,14 +197,14 @@ class LoopKernel(StringKernel):
 
     def launch(
         self,
-        kernel: cuda_source.Kernel,
+        source: CudaSource,
         attributes: Mapping[str, object],
         operands: Sequence[Typed],
     ) -> Mapping[str, object]:
         """The handler counts the items of a call when it runs."""
         return {
             "grid": sizes(1, 1, 1),
-            "block": sizes(kernel.threads, 1, 1),
+            "block": sizes(source.threads, 1, 1),
             "shared": np.int64(0),
         }
 
@@ -214,13 +214,56 @@ def sizes(*numbers: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     return np.array(numbers, np.int64)
 
 
-_warned: set[tuple[str, str]] = set()
+def _array_bytes(values: Mapping[str, object]) -> int:
+    """KIT_ARRAY_BYTES: the room for the longest attribute that is a sequence.
+
+    In powers of two, so that sequences of many lengths have one kernel.
+    """
+    longest = max(
+        (len(_bytes_of(v)) for v in values.values() if _is_sequence(v)),
+        default=0,
+    )
+    return max(8, 1 << (longest - 1).bit_length()) if longest else 8
+
+
+def _constants(
+    names: Sequence[str], values: Mapping[str, object], room: int
+) -> tuple[bytes, list[int]]:
+    """The bytes of the attributes, and where each one begins.
+
+    A sequence is its size and `room` bytes, as kit::Array and kit::String of
+    xla_ffi/strings/cuda/array.h.
+    """
+    packed, offsets = b"", []
+    for name in names:
+        offsets.append(len(packed))
+        value = values[name]
+        data = _bytes_of(value)
+        if _is_sequence(value):
+            size = len(data) if isinstance(value, str) else value.size  # type: ignore
+            data = size.to_bytes(8, "little") + data.ljust(room, b"\0")
+        packed += data + b"\0" * (-len(data) % 8)
+    return packed, offsets
+
+
+def _is_sequence(value: object) -> bool:
+    return isinstance(value, np.ndarray | str)
+
+
+def _bytes_of(value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    assert isinstance(value, np.ndarray | np.generic)
+    return value.tobytes()
+
+
+_warnings: set[tuple[str, str]] = set()
 
 
 def _warn_once(name: str, error: str) -> None:
-    if (name, error) in _warned:
+    if (name, error) in _warnings:
         return
-    _warned.add((name, error))
+    _warnings.add((name, error))
     warnings.warn(
         f"{error}\nits reference runs on CUDA; platforms=('cpu',) says that "
         "this is meant, platforms=('cpu', 'cuda') makes it an error",

@@ -1,22 +1,26 @@
-"""Finds, loads and calls NVRTC, which compiles CUDA without a toolkit.
+"""Compiles kernels for GPUs by NVRTC, or takes them from the cache.
 
-JAX's CUDA wheels require it: `nvidia-cuda-nvrtc-cu12` for CUDA 12, and
-`nvidia-cuda-nvrtc` for CUDA 13. Nothing is loaded before something is compiled.
+NVRTC compiles CUDA without a toolkit. JAX's CUDA wheels require it:
+`nvidia-cuda-nvrtc-cu12` for CUDA 12, and `nvidia-cuda-nvrtc` for CUDA 13.
+Nothing is loaded before something is compiled.
 """
 
 from __future__ import annotations
 
+import base64
 import ctypes
-import dataclasses
 import functools
+import hashlib
 import importlib.metadata
 import importlib.util
 import pathlib
-import re
 from collections.abc import Mapping, Sequence
 
-from xla_ffi_kit.compile.compiler import shown_below
+import jax
+
+from xla_ffi_kit.compile import cache, headers, messages
 from xla_ffi_kit.errors import BuildError, NoCompilerError
+from xla_ffi_kit.strings.cuda.source import CudaSource
 
 # CUDA's major version -> where its wheel has the library below "nvidia", what
 # the wheel is called, and JAX's plugin that needs it.
@@ -29,6 +33,9 @@ _PLACES = {
     ),
 }
 _OPTIONS = ("--std=c++17", "--device-as-default-execution-space")
+# An exported program has machine code for these and for this machine's GPUs.
+# They are the defaults of `xla_ffi_library()`.
+_EXPORTED = (80, 90, 100)
 
 
 class Nvrtc:
@@ -65,15 +72,14 @@ class Nvrtc:
         """Compute capabilities that it compiles for, such as 90 for 9.0."""
         count = ctypes.c_int()
         self._call("nvrtcGetNumSupportedArchs", ctypes.byref(count))
-        found = (ctypes.c_int * count.value)()
-        self._call("nvrtcGetSupportedArchs", found)
-        return tuple(sorted(found))
+        numbers = (ctypes.c_int * count.value)()
+        self._call("nvrtcGetSupportedArchs", numbers)
+        return tuple(sorted(numbers))
 
     def compile(
         self,
         name: str,
-        text: str,
-        kernel: str,
+        source: CudaSource,
         headers: Mapping[str, str],
         architecture: str,
         options: Sequence[str],
@@ -82,9 +88,8 @@ class Nvrtc:
 
         Args:
           name: of the operation, for errors.
-          text: the program.
-          kernel: what the kernel's address is called in it.
-          headers: what `#include` finds.
+          source: the program with the kernel.
+          headers: name -> content of what `#include` finds.
           architecture: what to compile for.
           options: after the kit's own.
 
@@ -95,25 +100,29 @@ class Nvrtc:
         self._call(
             "nvrtcCreateProgram",
             ctypes.byref(program),
-            text.encode(errors="surrogateescape"),
+            source.text.encode(errors="surrogateescape"),
             f"<kernel of {name}>".encode(),
             ctypes.c_int(len(headers)),
             _strings(headers.values()),
             _strings(headers),
         )
         try:
-            expression = kernel.encode()
+            expression = source.expression.encode()
             self._call("nvrtcAddNameExpression", program, expression)
-            every = [f"--gpu-architecture={architecture}", *_OPTIONS, *options]
+            options = [
+                f"--gpu-architecture={architecture}",
+                *_OPTIONS,
+                *options,
+            ]
             status = self._library.nvrtcCompileProgram(
-                program, ctypes.c_int(len(every)), _strings(every)
+                program, ctypes.c_int(len(options)), _strings(options)
             )
             if status != 0:
                 log = self._get(program, "ProgramLog").rstrip(b"\0")
-                said = log.decode(errors="replace")
+                first = messages.first_nvrtc_error(log.decode(errors="replace"))
                 raise BuildError(
                     f"{name}: does not compile for CUDA: "
-                    f"{first_error(said) or self._explain(status)}"
+                    f"{first or self._error_string(status)}"
                 )
             symbol = ctypes.c_char_p()
             self._call(
@@ -131,16 +140,16 @@ class Nvrtc:
     def _get(self, program: ctypes.c_void_p, what: str) -> bytes:
         size = ctypes.c_size_t()
         self._call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
-        found = ctypes.create_string_buffer(size.value)
-        self._call(f"nvrtcGet{what}", program, found)
-        return found.raw
+        buffer = ctypes.create_string_buffer(size.value)
+        self._call(f"nvrtcGet{what}", program, buffer)
+        return buffer.raw
 
     def _call(self, function: str, *arguments: object) -> None:
         status = getattr(self._library, function)(*arguments)
         if status != 0:
-            raise BuildError(f"{function}: {self._explain(status)}")
+            raise BuildError(f"{function}: {self._error_string(status)}")
 
-    def _explain(self, status: int) -> str:
+    def _error_string(self, status: int) -> str:
         text: bytes = self._library.nvrtcGetErrorString(status)
         return text.decode()
 
@@ -148,15 +157,6 @@ class Nvrtc:
 def _strings(texts: object) -> ctypes.Array[ctypes.c_char_p]:
     encoded = [t.encode(errors="surrogateescape") for t in texts]  # type: ignore
     return (ctypes.c_char_p * len(encoded))(*encoded)
-
-
-def first_error(log: str) -> str:
-    """Returns the first error with its lines, or "" if there is none."""
-    lines = log.splitlines()
-    for i, line in enumerate(lines):
-        if re.search(r"\berror:", line):
-            return "\n".join([line, *shown_below(lines[i + 1 :])])
-    return "\n".join(lines[-5:])
 
 
 @functools.cache
@@ -188,7 +188,7 @@ def find() -> str:
             "there is no NVRTC, which compiles CUDA in strings; `pip install "
             f"{_PLACES[13][1]}`, or jax[cuda13]"
         )
-    wanted = plugins[0]
+    major = plugins[0]
     others = [
         str(n)
         for n, (place, _, _) in _PLACES.items()
@@ -196,8 +196,8 @@ def find() -> str:
     ]
     only = f" (only that of CUDA {others[0]})" if others else ""
     raise NoCompilerError(
-        f"there is no NVRTC of CUDA {wanted}{only}, which compiles CUDA in "
-        f"strings for {_PLACES[wanted][2]}; `pip install {_PLACES[wanted][1]}`"
+        f"there is no NVRTC of CUDA {major}{only}, which compiles CUDA in "
+        f"strings for {_PLACES[major][2]}; `pip install {_PLACES[major][1]}`"
     )
 
 
@@ -229,33 +229,15 @@ def _on_the_machine(name: str) -> bool:
 
 def _folders() -> list[pathlib.Path]:
     """The folders of the namespace package `nvidia`, which has no code."""
-    found = importlib.util.find_spec("nvidia")
-    places = found.submodule_search_locations if found else None
+    package = importlib.util.find_spec("nvidia")
+    places = package.submodule_search_locations if package else None
     return [pathlib.Path(place) for place in places or ()]
-
-
-@dataclasses.dataclass(frozen=True)
-class Architectures:
-    """The GPUs that a kernel is compiled for.
-
-    Attributes:
-      machine: compute capabilities to make machine code for.
-      ptx: one to make PTX for; None for none.
-    """
-
-    machine: tuple[int, ...]
-    ptx: int | None = None
-
-    def names(self) -> list[str]:
-        """NVRTC's names of the architectures."""
-        ptx = [] if self.ptx is None else [f"compute_{self.ptx}"]
-        return [*(f"sm_{n}" for n in self.machine), *ptx]
 
 
 def architectures_for(
     name: str, gpus: Sequence[int], supported: Sequence[int]
-) -> Architectures:
-    """Returns what to compile for GPUs of these compute capabilities.
+) -> list[str]:
+    """NVRTC's names of what to compile for GPUs of these compute capabilities.
 
     A GPU that is newer than NVRTC gets PTX for the newest that NVRTC knows.
     """
@@ -266,7 +248,85 @@ def architectures_for(
             f"{min(supported) / 10} or newer, as NVRTC compiles for, got "
             f"{old[0] / 10}; use JAX with an older CUDA"
         )
-    machine = tuple(sorted({n for n in gpus if n in supported}))
-    others = [n for n in gpus if n not in supported]
-    older = [n for n in supported if others and n < min(others)]
-    return Architectures(machine, max(older) if older else None)
+    names = [f"sm_{n}" for n in sorted({*gpus} & {*supported})]
+    newer = [n for n in gpus if n not in supported]
+    if newer:
+        ptx = max(n for n in supported if n < min(newer))
+        names.append(f"compute_{ptx}")
+    return names
+
+
+def local_gpus() -> tuple[int, ...]:
+    """Returns the compute capabilities of this process's GPUs: 90 for 9.0."""
+    try:
+        devices = jax.local_devices(backend="cuda")
+    except RuntimeError:
+        return ()
+    return tuple(
+        sorted({int(d.compute_capability.replace(".", "")) for d in devices})
+    )
+
+
+def compile_for_gpus(
+    name: str, source: CudaSource, options: Sequence[str], for_export: bool
+) -> tuple[str, str]:
+    """Returns the kernel's symbol, and its code for each GPU for the handler.
+
+    Args:
+      name: the name of the operation.
+      source: the program with the kernel.
+      options: options for NVRTC.
+      for_export: whether the program may run on other machines.
+
+    Raises:
+      BuildError: it does not compile, or a GPU is too old for NVRTC.
+      NoCompilerError: NVRTC is missing.
+    """
+    compiler = get()
+    gpus = local_gpus()
+    if for_export or not gpus:
+        exported = [n for n in _EXPORTED if n in compiler.architectures]
+        machine = sorted({*exported, *gpus} & {*compiler.architectures})
+        architectures = [f"sm_{n}" for n in machine]
+        architectures.append(f"compute_{max(exported)}")
+    else:
+        architectures = architectures_for(name, gpus, compiler.architectures)
+    lines, symbol = [], ""
+    for architecture in architectures:
+        symbol, code = _compiled(name, source, tuple(options), architecture)
+        lines.append(f"{architecture} {code}")
+    return symbol, "\n".join(lines)
+
+
+@functools.lru_cache(maxsize=512)
+def _compiled(
+    name: str, source: CudaSource, options: tuple[str, ...], architecture: str
+) -> tuple[str, str]:
+    """The kernel's symbol, and its code in base64."""
+    compiler, files = get(), headers.of_cuda()
+    key = hashlib.sha256()
+    for part in (
+        *("cuda", compiler.version, architecture, *options),
+        *(source.hashed(), source.expression),
+        *(f"{header}\0{text}" for header, text in files.items()),
+    ):
+        data = part.encode(errors="surrogateescape")
+        key.update(hashlib.sha256(data).digest())
+
+    def compile_file(file: pathlib.Path) -> list[str]:
+        symbol, code = compiler.compile(
+            name, source, files, architecture, options
+        )
+        file.write_bytes(symbol.encode() + b"\n" + code)
+        return []
+
+    while True:
+        entry = cache.get(
+            key.hexdigest()[:32], name, compile_file, suffix=".cubin"
+        )
+        try:
+            content = entry.library.read_bytes()
+        except FileNotFoundError:
+            continue  # another process has cleared the cache
+        symbol, _, code = content.partition(b"\n")
+        return symbol.decode(), base64.b64encode(code).decode()

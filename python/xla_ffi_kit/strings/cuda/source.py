@@ -1,25 +1,25 @@
-"""Writes the CUDA kernel around an author's code, and how it is launched."""
+"""Writes the CUDA kernel around the code of `elementwise` and `rows`."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from xla_ffi_kit.strings.text import element_types
-from xla_ffi_kit.strings.text.loops import Elements, Loop, Rows
+from xla_ffi_kit.strings.text.loops import Elements, Rows
 from xla_ffi_kit.strings.text.source import OF, Place, without_places
 
 SYMBOL = "kit_kernel"
-_ROWS_OF_BLOCK = 32  # one warp, which kit::for_each requires
-THREADS = 256  # of a block of elements
-_PACK_BYTES = 16  # of an array for each thread
+_ROWS_PER_BLOCK = 32  # one warp, which kit::for_each requires
+THREADS = 256  # per block of elements
+_BYTES_PER_THREAD = 16  # of each array: a pack, see xla_ffi/strings/cuda/pack.h
 
 
 @dataclasses.dataclass(frozen=True)
-class Kernel:
-    """A kernel for operands of some dtypes.
+class CudaSource:
+    """A program with a kernel for operands of some dtypes.
 
     Attributes:
       text: the program.
@@ -40,18 +40,9 @@ class Kernel:
         return without_places(self.text)
 
 
-def _head(loop: Loop, before: str, place: Place | None) -> list[str]:
-    lines = ['#include "xla_ffi/strings/cuda/kit.h"']
-    if before:
-        assert place is not None
-        lines.append(f"{place.directive()}{before}")
-    return lines
-
-
-def _kernel(
-    loop: Loop,
+def _program(
+    code: Elements | Rows,
     dtype: np.dtype[np.generic],
-    head: Sequence[str],
     threads: int,
     body: Sequence[str],
 ) -> str:
@@ -60,17 +51,24 @@ def _kernel(
     Their order is the operands', the attributes', the results', and the number
     of items.
     """
-    of = element_types.cpp_type(dtype)
-    attributes = map(on_devices, loop.attributes.values())
-    types = [*loop.parameters(of, attributes), "int64_t kit_items"]
-    parameters = ", ".join(f"const __grid_constant__ {p}" for p in types)
+    element = element_types.cpp_type(dtype)
+    attributes = map(on_devices, code.parameters.attributes.values())
+    declarations = code.parameters.declarations(element, attributes)
+    parameters = ", ".join(
+        f"const __grid_constant__ {declaration}"
+        for declaration in (*declarations, "int64_t kit_items")
+    )
+    before = []
+    if code.before_place is not None:
+        before = [f"{code.before_place.directive()}{code.before}"]
     lines = [
-        *head,
-        f'{_here(loop)}extern "C" __global__ void '
+        '#include "xla_ffi/strings/cuda/kit.h"',
+        *before,
+        f'{_here(code)}extern "C" __global__ void '
         f"__launch_bounds__({threads}) {SYMBOL}({parameters}) {{",
-        f"using T = {of};",
+        f"using T = {element};",
         "using A = kit::Accumulate<T>;",
-        *loop.given("A", "const auto&"),
+        *code.parameters.attribute_values("A", "const auto&"),
         *body,
         "}",
     ]
@@ -78,89 +76,54 @@ def _kernel(
 
 
 def on_devices(cpp: str) -> str:
-    """Returns the type of an attribute in a kernel, given that on CPUs."""
+    """The C++ type in a kernel of an attribute that has a type on CPUs."""
     return "kit::String" if cpp == "std::string_view" else cpp
 
 
-def _here(loop: Loop) -> str:
-    return Place(f"<kernel of {loop.name}>", 1).directive()
+def _here(code: Elements | Rows) -> str:
+    return Place(f"<kernel of {code.parameters.name}>", 1).directive()
 
 
-def elements(text: str, dtype: np.dtype[np.generic]) -> Kernel:
+def elements(text: str, dtype: np.dtype[np.generic]) -> CudaSource:
     """The kernel whose threads call kit::ForElements(), for a dtype."""
-    of_block = THREADS * (_PACK_BYTES // dtype.itemsize)
-    return Kernel(text, SYMBOL, THREADS, (0, 0, of_block))
+    per_block = THREADS * (_BYTES_PER_THREAD // dtype.itemsize)
+    return CudaSource(text, SYMBOL, THREADS, (0, 0, per_block))
 
 
-def of_elements(code: Elements, dtype: np.dtype[np.generic]) -> Kernel:
+def of_elements(code: Elements, dtype: np.dtype[np.generic]) -> CudaSource:
     """The kernel of `elementwise` for arrays of a dtype."""
-    loop = code.loop
-    ins = ", ".join(f"{OF}{name}.data()" for name in loop.operands)
-    outs = ", ".join(f"{OF}{name}.data()" for name in loop.results)
+    parameters = code.parameters
+    ins = ", ".join(f"{OF}{name}.data()" for name in parameters.operands)
+    outs = ", ".join(f"{OF}{name}.data()" for name in parameters.results)
     body = [
         f"const T* const kit_ins[] = {{{ins}}};",
         f"T* const kit_outs[] = {{{outs}}};",
         "kit::ForElements(kit_items, kit_ins, kit_outs, "
         "[&](const T* kit_in, T* kit_out) {",
-        *code.body("kit_in[{i}]", "kit_out[{i}]", _here(loop)),
+        *code.body("kit_in[{i}]", "kit_out[{i}]", _here(code)),
         "});",
     ]
-    head = _head(loop, code.before, code.before_place)
-    return elements(_kernel(loop, dtype, head, THREADS, body), dtype)
+    return elements(_program(code, dtype, THREADS, body), dtype)
 
 
-def of_rows(code: Rows, dtype: np.dtype[np.generic]) -> Kernel:
+def of_rows(code: Rows, dtype: np.dtype[np.generic]) -> CudaSource:
     """The kernel of `rows` for a dtype, in which each thread computes a row."""
-    loop = code.loop
+    names = (*code.parameters.operands, *code.parameters.results)
     body = [
-        f"const int64_t kit_i = {_ROWS_OF_BLOCK}ll * blockIdx.x + threadIdx.x;",
+        f"const int64_t kit_i = {_ROWS_PER_BLOCK}ll * blockIdx.x + "
+        "threadIdx.x;",
         "if (kit_i >= kit_items) return;",
-        *code.arrays("kit_i"),
-        *code.code(_here(loop)),
+        *(
+            f"const auto {name} = kit::SharedRow({OF}{name});"
+            if i in code.shared
+            else f"const auto {name} = kit::RowOf({OF}{name}, kit_i);"
+            for i, name in enumerate(names)
+        ),
+        *code.code(_here(code)),
     ]
-    head = _head(loop, code.before, code.before_place)
-    return Kernel(
-        _kernel(loop, dtype, head, _ROWS_OF_BLOCK, body),
+    return CudaSource(
+        _program(code, dtype, _ROWS_PER_BLOCK, body),
         SYMBOL,
-        _ROWS_OF_BLOCK,
-        (code.first, code.kernel_axes[code.first], _ROWS_OF_BLOCK),
+        _ROWS_PER_BLOCK,
+        (code.first, code.kernel_axes[code.first], _ROWS_PER_BLOCK),
     )
-
-
-def array_bytes(values: Mapping[str, object]) -> int:
-    """KIT_ARRAY_BYTES: the room for the longest attribute that is a sequence.
-
-    In powers of two, so that sequences of many lengths have one kernel.
-    """
-    longest = max(
-        (len(_data(v)) for v in values.values() if _is_long(v)), default=0
-    )
-    return max(8, 1 << (longest - 1).bit_length()) if longest else 8
-
-
-def _is_long(value: object) -> bool:
-    return isinstance(value, np.ndarray | str)
-
-
-def _data(value: object) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    assert isinstance(value, np.ndarray | np.generic)
-    return value.tobytes()
-
-
-def constants(
-    names: Sequence[str], values: Mapping[str, object]
-) -> tuple[bytes, list[int]]:
-    """Returns the bytes of the attributes, and where each one begins."""
-    room = array_bytes(values)
-    packed, offsets = b"", []
-    for name in names:
-        offsets.append(len(packed))
-        value = values[name]
-        data = _data(value)
-        if _is_long(value):
-            size = len(data) if isinstance(value, str) else value.size  # type: ignore
-            data = size.to_bytes(8, "little") + data.ljust(room, b"\0")
-        packed += data + b"\0" * (-len(data) % 8)
-    return packed, offsets

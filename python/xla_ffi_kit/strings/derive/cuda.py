@@ -31,7 +31,7 @@ def kernel(body: LoopBody, own: LoopKernel, function: Function) -> LoopKernel:
 
 def _kernel(
     body: LoopBody, function: Function, dtype: np.dtype[np.generic]
-) -> cuda_source.Kernel:
+) -> cuda_source.CudaSource:
     """The kernel for arrays of a dtype."""
     cpp = element_types.cpp_type(dtype)
     types = {

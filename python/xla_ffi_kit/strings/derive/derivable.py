@@ -12,7 +12,7 @@ from xla_ffi_kit import _check, _dtypes
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.library.signature import Signature
 from xla_ffi_kit.op import axes as kernel
-from xla_ffi_kit.op import declare, option_checks
+from xla_ffi_kit.op import declare
 from xla_ffi_kit.op.spec import (
     Advanced,
     Options,
@@ -102,7 +102,7 @@ def of_inline(
     counts, *_ = kernel.declared(
         name, source.operands, kernel_axes, options.get("axes")
     )
-    shared = option_checks.among(
+    shared = declare.among(
         name, "shared", "operands", options.get("shared") or (), source.operands
     )
     indices = tuple(map(source.operands.index, shared))

@@ -21,8 +21,14 @@ from xla_ffi_kit import ffi_op
 from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.op import declare
-from xla_ffi_kit.op.device_kernel import DeviceKernel, target_of
-from xla_ffi_kit.op.spec import Advanced, Result, flatten, of_active
+from xla_ffi_kit.op.spec import (
+    Advanced,
+    DeviceKernel,
+    Result,
+    flatten,
+    of_active,
+    targets_of,
+)
 from xla_ffi_kit.strings.derive.function import Function
 from xla_ffi_kit.strings.derive.kernel import Kernel, String
 
@@ -73,13 +79,12 @@ class Differentiable:
             for handler in op.spec.handlers.values():
                 if isinstance(handler, Kernel) and not handler.is_ready:
                     continue
-                target = target_of(handler)
-                found += [] if target is None else [target]
+                found += targets_of(handler)
             made = op.spec.advanced.differentiate
             found += [] if made is None else made.targets()
         return found
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """Where the derivatives come from, and those made so far."""
         way = "all slopes of an element in one pass"
         if self._function.form == "Row":

@@ -10,8 +10,6 @@ from xla_ffi_kit.library.signature import Signature
 from xla_ffi_kit.op.spec import AttributeType
 from xla_ffi_kit.strings.text.source import OF, OWN, Source
 
-STRUCT = f"{OWN}string"
-
 
 class Body(Protocol):
     """A string of which derived.h makes derivatives."""
@@ -26,7 +24,7 @@ class Body(Protocol):
     def dtypes(self, function: Function) -> list[str | tuple[str, ...]]:
         """The dtypes of the operands of a derivative, as `FfiOp` takes them."""
 
-    def explained(self, error: str) -> str:
+    def with_remedy(self, error: str) -> str:
         """A compiler's error in a derivative, with the remedy."""
 
 

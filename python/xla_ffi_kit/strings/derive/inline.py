@@ -7,9 +7,16 @@ from collections.abc import Mapping, Sequence
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings.derive import function as derivative_function
-from xla_ffi_kit.strings.derive.function import STRUCT, Function
+from xla_ffi_kit.strings.derive.function import Function
 from xla_ffi_kit.strings.text import remedies
-from xla_ffi_kit.strings.text.source import OF, OWN, STACK_FLAGS, Place, Source
+from xla_ffi_kit.strings.text.source import (
+    OF,
+    OWN,
+    STACK_FLAGS,
+    STRUCT,
+    Place,
+    Source,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +93,7 @@ class InlineBody:
         ]
         return list(dict.fromkeys(found))
 
-    def explained(self, error: str) -> str:
+    def with_remedy(self, error: str) -> str:
         """A compiler's error in a derivative, with the remedy."""
         return remedies.of_slopes(error, "kit::Accumulate<T>")
 

@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.errors import BuildError, NoCompilerError
 from xla_ffi_kit.library.handler_library import HandlerLibrary
-from xla_ffi_kit.op.device_kernel import (
-    Attributes,
+from xla_ffi_kit.op.spec import (
+    AttributeType,
     DeviceKernel,
+    KernelAttributes,
     Request,
 )
-from xla_ffi_kit.op.spec import AttributeType
 from xla_ffi_kit.strings.derive.function import Body, Function
 from xla_ffi_kit.strings.text.source import Source
 from xla_ffi_kit.strings.text.targets import RenamedLibrary
@@ -75,7 +75,7 @@ class Kernel(DeviceKernel):
         """Whether it has a handler: a program that needs it was lowered."""
         return self.library is not None or self._is_registered
 
-    def prepare(self, request: Request) -> Attributes | None:
+    def prepare(self, request: Request) -> KernelAttributes | None:
         """Compiles the derivative; None without a compiler, if that is fine."""
         if not self._is_registered and not self._load():
             return None
@@ -99,7 +99,7 @@ class Kernel(DeviceKernel):
                 return False
             raise NoCompilerError(f"{self._function.name}: {error}") from None
         except BuildError as error:
-            raise BuildError(string.body.explained(str(error))) from None
+            raise BuildError(string.body.with_remedy(str(error))) from None
         self.library, self.target = own, own.target
         return True
 
@@ -110,7 +110,7 @@ class Kernel(DeviceKernel):
             way = self.library.rows()
         return f"{self._function.name} ({way})"
 
-    def explain(self) -> str:
+    def report(self) -> str:
         """How it runs, in a few words."""
         when = "when a program is lowered"
         if self.is_ready:

@@ -7,15 +7,16 @@ from collections.abc import Mapping, Sequence
 
 from xla_ffi_kit.strings.derive import derivatives
 from xla_ffi_kit.strings.derive import function as derivative_function
-from xla_ffi_kit.strings.derive.function import STRUCT, Find, Function
-from xla_ffi_kit.strings.text import element_types, lane_loops, remedies
+from xla_ffi_kit.strings.derive.function import Find, Function
+from xla_ffi_kit.strings.text import element_types, loops, remedies
 from xla_ffi_kit.strings.text.element_types import DTypes
-from xla_ffi_kit.strings.text.loops import Elements, Loop, Rows
+from xla_ffi_kit.strings.text.loops import Elements, Parameters, Rows
 from xla_ffi_kit.strings.text.source import (
     OF,
     OWN,
     ROW_BY_ROW,
     STACK_FLAGS,
+    STRUCT,
     Place,
     Source,
 )
@@ -71,7 +72,7 @@ class LoopBody:
         """All operands have one dtype."""
         return list(self.floats)
 
-    def explained(self, error: str) -> str:
+    def with_remedy(self, error: str) -> str:
         """A compiler's error in a derivative, with the remedy."""
         return remedies.of_slopes(error, "A")
 
@@ -96,10 +97,7 @@ class LoopBody:
             self.attributes,
             ["T"] * len(function.outs),
         )
-        # The functions of std:: come first: a template of the author's finds
-        # those that stand before it.
         code = (
-            f'#include "xla_ffi/strings/derive/{header}"\n'
             f"{self.struct(self.attributes)}"
             "template <typename T>\n"
             f"void {OWN}derivative({', '.join(parameters)}, "
@@ -116,10 +114,11 @@ class LoopBody:
             operands=function.names,
             attributes=tuple(self.attributes),
             place=self._here,
+            header=f"xla_ffi/strings/derive/{header}",
             including='pass before="{}"',
             how="one call for all rows" if self.rows is None else ROW_BY_ROW,
         )
-        return lane_loops.in_lanes(source) if self.lanes else source
+        return loops.in_lanes(source) if self.lanes else source
 
     def _loop(self, function: Function) -> str:
         if self.rows is None:
@@ -129,17 +128,18 @@ class LoopBody:
 
 def of_elements(code: Elements, dtypes: DTypes) -> Find:
     """The expressions of `elementwise`, to be differentiated."""
-    loop = code.loop
+    parameters = code.parameters
     lines = [
         "template <typename T>",
         f"void operator()(const T* {OWN}in, T* {OWN}out) const {{",
-        *_begin(loop),
-        *code.body(f"{OWN}in[{{i}}]", f"{OWN}out[{{i}}]", loop.here()),
+        "using A = T;",
+        *parameters.attribute_values("kit::Plain<A>"),
+        *code.body(f"{OWN}in[{{i}}]", f"{OWN}out[{{i}}]", parameters.here()),
         "}",
     ]
     body = _body(code, lines, dtypes)
-    none = [0] * len(loop.operands)
-    function = body.own(loop.operands, none, (), len(loop.results))
+    none = [0] * len(parameters.operands)
+    function = body.own(parameters.operands, none, (), len(parameters.results))
     return lambda *_: (body, function)
 
 
@@ -150,42 +150,39 @@ def of_rows(
     aliases: Mapping[str, str | int],
 ) -> Find:
     """The code of `rows`, to be differentiated."""
-    loop = code.loop
+    parameters = code.parameters
     lines = [
+        *code.members(_in_place(parameters, aliases)),
+        # All operands of a derivative are numbers with slopes.
         "template <typename T>",
         f"void operator()(const kit::Row<const T>* {OWN}in, "
         f"const kit::Row<T>* {OWN}out) const {{",
-        *_begin(loop),
-        *(
-            f"const kit::Row<const T> {name} = {_operand(loop, i, aliases)};"
-            for i, name in enumerate(loop.operands)
-        ),
-        *(
-            f"const kit::Row<T> {name} = {OWN}out[{i}];"
-            for i, name in enumerate(loop.results)
-        ),
-        *code.code(loop.here()),
+        f"(*this)({OWN}in, {OWN}in, {OWN}out);",
         "}",
     ]
     body = _body(code, lines, dtypes, lanes)
     function = body.own(
-        loop.operands, code.kernel_axes, code.shared, len(loop.results)
+        parameters.operands,
+        code.kernel_axes,
+        code.shared,
+        len(parameters.results),
     )
     return lambda *_: (body, function)
 
 
-def _operand(loop: Loop, i: int, aliases: Mapping[str, str | int]) -> str:
-    """A row of an operand, which may be where a result is."""
-    result = aliases.get(loop.operands[i])
-    if result is None:
-        return f"{OWN}in[{i}]"
-    k = result if isinstance(result, int) else loop.results.index(result)
-    return f"kit::InPlace({OWN}in[{i}], {OWN}out[{k}])"
-
-
-def _begin(loop: Loop) -> list[str]:
-    """What both have before the author's code."""
-    return ["using A = T;", *loop.given("kit::Plain<A>")]
+def _in_place(
+    parameters: Parameters, aliases: Mapping[str, str | int]
+) -> dict[str, str]:
+    """The rows of operands that are where results are."""
+    results = {
+        operand: k if isinstance(k, int) else parameters.results.index(k)
+        for operand, k in aliases.items()
+    }
+    return {
+        name: f"kit::InPlace({OWN}in[{i}], {OWN}out[{results[name]}])"
+        for i, name in enumerate(parameters.operands)
+        if name in results
+    }
 
 
 def _body(
@@ -194,20 +191,19 @@ def _body(
     dtypes: DTypes,
     lanes: bool = False,
 ) -> LoopBody:
-    loop = code.loop
+    parameters = code.parameters
+    name = parameters.name
     counts = (
-        f"static constexpr int kIns = {len(loop.operands)}, "
-        f"kOuts = {len(loop.results)};"
+        f"static constexpr int kIns = {len(parameters.operands)}, "
+        f"kOuts = {len(parameters.results)};"
     )
-    names = [
-        entry[0].name for entry in element_types.instances(loop.name, dtypes)
-    ]
+    names = [entry[0].name for entry in element_types.instances(name, dtypes)]
     return LoopBody(
-        name=loop.name,
+        name=name,
         before=code.before,
         place=code.before_place,
         text="\n".join([counts, *lines]) + "\n",
-        attributes=loop.attributes,
+        attributes=parameters.attributes,
         floats=list(filter(derivatives.is_float, names)),
         rows=code if isinstance(code, Rows) else None,
         lanes=lanes,

@@ -15,24 +15,27 @@ from xla_ffi_kit.op.spec import AttributeType
 # "f32 bf16", or what `FfiOp` takes.
 DTypes: TypeAlias = str | Sequence[DType | Sequence[DType]]
 
-# NumPy's name -> C++ type, number in XLA_FFI_DataType.
+# NumPy's name -> C++ type.
 _TYPES = {
-    "bool": ("bool", 1),
-    "int8": ("int8_t", 2),
-    "int16": ("int16_t", 3),
-    "int32": ("int32_t", 4),
-    "int64": ("int64_t", 5),
-    "uint8": ("uint8_t", 6),
-    "uint16": ("uint16_t", 7),
-    "uint32": ("uint32_t", 8),
-    "uint64": ("uint64_t", 9),
-    "float16": ("kit::f16", 10),
-    "bfloat16": ("kit::bf16", 16),
-    "float32": ("float", 11),
-    "float64": ("double", 12),
+    "bool": "bool",
+    "int8": "int8_t",
+    "int16": "int16_t",
+    "int32": "int32_t",
+    "int64": "int64_t",
+    "uint8": "uint8_t",
+    "uint16": "uint16_t",
+    "uint32": "uint32_t",
+    "uint64": "uint64_t",
+    "float16": "kit::f16",
+    "bfloat16": "kit::bf16",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "std::complex<float>",
+    "complex128": "std::complex<double>",
 }
+COMPLEX = ("complex64", "complex128")
 # What XLA does not take as an attribute, and as the elements of one.
-_NO_SCALARS = ("float16", "bfloat16")
+_NO_SCALARS = ("float16", "bfloat16", *COMPLEX)
 _NO_ARRAYS = (*_NO_SCALARS, "bool")
 
 
@@ -43,17 +46,17 @@ def instances(
     where = f"{name}: dtypes"
     entries = dtypes.split() if isinstance(dtypes, str) else dtypes
     try:
-        found = [
+        dtypes_of_each = [
             _dtypes.parse_each(where, entry)
             for entry in _check.sequence(where, entries)
         ]
     except TypeError as error:
         raise BuildError(str(error)) from None
-    if not found:
+    if not dtypes_of_each:
         raise BuildError(f"{where}: expected at least one, got none")
-    for dtype in (dtype for entry in found for dtype in entry):
-        _check_known(where, dtype)
-    return found
+    for dtype in (dtype for entry in dtypes_of_each for dtype in entry):
+        _check_type(where, dtype)
+    return dtypes_of_each
 
 
 def template_arguments(name: str, dtypes: DTypes | None) -> list[str]:
@@ -61,24 +64,19 @@ def template_arguments(name: str, dtypes: DTypes | None) -> list[str]:
     if dtypes is None:
         return []
     return [
-        ", ".join(_TYPES[dtype.name][0] for dtype in entry)
+        ", ".join(_TYPES[dtype.name] for dtype in entry)
         for entry in instances(name, dtypes)
     ]
 
 
 def names() -> tuple[str, ...]:
-    """NumPy's names of all types that there are."""
-    return tuple(_TYPES)
+    """NumPy's names of all types that CUDA has too: no complex numbers."""
+    return tuple(name for name in _TYPES if name not in COMPLEX)
 
 
 def cpp_type(dtype: np.dtype[np.generic]) -> str:
     """The C++ type of a NumPy type."""
-    return _TYPES[dtype.name][0]
-
-
-def number_of(dtype: np.dtype[np.generic]) -> int:
-    """The number in XLA_FFI_DataType of a NumPy type."""
-    return _TYPES[dtype.name][1]
+    return _TYPES[dtype.name]
 
 
 def attribute(
@@ -93,27 +91,27 @@ def attribute(
         dtype = _dtypes.parse(where, number)
     except TypeError as error:
         raise BuildError(str(error)) from None
-    _check_known(where, dtype, _NO_ARRAYS if is_array else _NO_SCALARS)
+    _check_type(where, dtype, _NO_ARRAYS if is_array else _NO_SCALARS)
     return (dtype,) if is_array else dtype
 
 
 def cpp_attribute(where: str, declared: AttributeType) -> str:
     """The C++ type of an attribute that is declared as for `FfiOp`."""
-    found = attribute(where, declared)
-    if isinstance(found, type):
+    type_ = attribute(where, declared)
+    if isinstance(type_, type):
         return "std::string_view"
-    if isinstance(found, tuple):
-        return f"kit::Array<{_TYPES[found[0].name][0]}>"
-    return _TYPES[found.name][0]
+    if isinstance(type_, tuple):
+        return f"kit::Array<{_TYPES[type_[0].name]}>"
+    return _TYPES[type_.name]
 
 
-def _check_known(
+def _check_type(
     where: str, dtype: np.dtype[np.generic], without: Sequence[str] = ()
 ) -> None:
     """Refuses a dtype that the C++ side has no type for, or `without`."""
-    known = _TYPES.keys() - without
-    if dtype.name not in known:
-        names = (k for k, v in _dtypes.SHORT_NAMES.items() if v in known)
+    allowed = _TYPES.keys() - without
+    if dtype.name not in allowed:
+        names = (k for k, v in _dtypes.SHORT_NAMES.items() if v in allowed)
         raise BuildError(
             f"{where}: expected one of {', '.join(names)}, got {dtype.name}"
         )

@@ -28,19 +28,22 @@ def name_of(reference: Callable[..., object], default: str = "") -> str:
 def names(
     reference: Callable[..., object], function: str | None, what: str
 ) -> tuple[str, str]:
-    """Names of a function in C++, which is `what`, and of its operation.
+    """The names of a function in C++ and of its operation.
 
-    The function's is by default the reference's, and the operation's, of a
-    lambda, the function's.
+    Args:
+      reference: the function that the author decorated. Its name is that of
+        both, but a lambda has none: its operation has the C++ function's.
+      function: the C++ function's name if it is another one.
+      what: what the function is, for an error.
     """
-    called = name_of(reference) if function is None else function
-    name = name_of(reference, called.rpartition("::")[2] or "lambda")
-    if not cpp.is_function(called):
+    symbol = name_of(reference) if function is None else function
+    name = name_of(reference, symbol.rpartition("::")[2] or "lambda")
+    if not cpp.is_function(symbol):
         raise BuildError(
-            f"{name}: function: expected the name of {what}, got {called!r}; "
+            f"{name}: function: expected the name of {what}, got {symbol!r}; "
             "pass it as function="
         )
-    return called, name
+    return symbol, name
 
 
 def parameter_names(

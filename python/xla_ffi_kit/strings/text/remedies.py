@@ -1,7 +1,8 @@
-"""What to write instead, of a compiler's error in a string.
+"""What to write instead, where a string does not compile.
 
-A table for each kind of code that a string is compiled as: a pattern of what
-gcc, clang or NVRTC say -> the remedy. The first that is found counts.
+There is a table for each kind of code that a string is compiled as: a pattern
+of what gcc, clang or NVRTC print -> the remedy. The first one that matches
+counts. xla_ffi_kit.compile.messages takes the error out of the output.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _OF_STRINGS = (
         "0.0f for 0, or kit::where(c, x, 0)",
     ),
 )
-# gcc's note, which has the header.
+# gcc's note names the header that a function of C++'s library needs.
 _HEADER = re.compile(r"is defined in header '<(\w+)>'")
 
 # --- Numbers in lanes ---------------------------------------------------------
@@ -97,9 +98,11 @@ _OF_LANES = (
         "a number in lanes does not become one number, as for an index",
     ),
 )
-_LANES = re.compile(
-    r"\b(Half)?Lanes<|\bLaneRow<|\bMask<|strings/(lane|refusals)|stack frame"
-    r"|frame size|return-local-addr|return-stack-address|dangling|kit_row"
+# What the output has where an error may be about numbers in lanes. Other errors
+# of such a string are shown as they are.
+_IS_OF_LANES = re.compile(
+    r"\b(Half)?Lanes<|\bMask<|strings/(lane|refusals)|stack frame|frame size"
+    r"|return-local-addr|return-stack-address|dangling|kit_string"
 )
 
 # --- Numbers with slopes ------------------------------------------------------
@@ -113,6 +116,12 @@ _AUTO = (
     "A(...) around the branches of `?:`, or kit::where(c, a, b)"
 )
 _OF_SLOPES = (
+    (
+        r"Jet<(.|\n)*Var<|Var<(.|\n)*Jet<",
+        "the numbers in a step of kit::scan have a type of their own: begin it "
+        "as [&]<typename N>(int64_t i, N& state), declare its numbers as N, "
+        "and let what it calls be a template",
+    ),
     (
         r"could not convert .*Expression|Expression<.*> to .*Expression<",
         "a helper's template takes the type of an expression here; call it as "
@@ -163,7 +172,7 @@ _OF_SLOPES = (
 )
 # What a static_assert of numbers.h has said.
 _HAS_REMEDY = "a double does not stand beside a float"
-_NUMBER = re.compile(r"\b(Dual|Var|Expression)<")
+_NUMBER = re.compile(r"\b(Dual|Jet|Var|Expression)<")
 _STACK = re.compile(r"stack frame size|the frame size of")
 
 # --- CUDA ---------------------------------------------------------------------
@@ -207,7 +216,7 @@ _OF_CUDA = (
 
 def of_string(error: str) -> str:
     """The error, and the remedy if it is known."""
-    return _joined(error, _first(_OF_STRINGS, error))
+    return _joined(error, _remedy(_OF_STRINGS, error))
 
 
 def of_lanes(error: str, output: str) -> str:
@@ -215,15 +224,15 @@ def of_lanes(error: str, output: str) -> str:
 
     Args:
       error: the compiler's first error.
-      output: all that it said: clang names types in notes below an error.
+      output: all that it printed: clang names types in notes below an error.
     """
-    if not _LANES.search(output):
+    if not _IS_OF_LANES.search(output):
         return error
-    remedy = _first(_OF_LANES, error) or _first(_OF_LANES, output)
-    if not remedy and not _LANES.search(error):
+    remedy = _remedy(_OF_LANES, error) or _remedy(_OF_LANES, output)
+    if not remedy and not _IS_OF_LANES.search(error):
         return error
-    means = remedy or "this is not the same for all rows"
-    return f"{error}\nlanes=True: {means}; or leave lanes=True out"
+    remedy = remedy or "this is not the same for all rows"
+    return f"{error}\nlanes=True: {remedy}; or leave lanes=True out"
 
 
 def of_slopes(error: str, number: str) -> str:
@@ -241,27 +250,27 @@ def of_slopes(error: str, number: str) -> str:
         )
     if not _NUMBER.search(error) or _HAS_REMEDY in error:
         return error
-    remedy = re.sub(r"\bA\b", number, _first(_OF_SLOPES, error) or _VALUE)
+    remedy = re.sub(r"\bA\b", number, _remedy(_OF_SLOPES, error) or _VALUE)
     return f'{error}\nderivatives="kernel" takes types of the kit: {remedy}'
 
 
 def of_cuda(error: str) -> str:
     """The same of NVRTC's error, in code that compiles on CPUs."""
-    return _joined(error, _first((*_OF_CUDA, *_OF_STRINGS), error))
+    return _joined(error, _remedy((*_OF_CUDA, *_OF_STRINGS), error))
 
 
 def missing_header(output: str) -> str | None:
     """The header of C++'s standard library that gcc says is missing."""
-    found = _HEADER.search(output)
-    return found and found[1]
+    note = _HEADER.search(output)
+    return note and note[1]
 
 
-def _first(table: _Table, said: str) -> str:
-    """The remedy of the first pattern that is found, or nothing."""
+def _remedy(table: _Table, text: str) -> str:
+    """The remedy of the first pattern that matches, or nothing."""
     for pattern, remedy in table:
-        found = re.search(pattern, said)
-        if found:
-            return remedy.format(*found.groups())
+        match = re.search(pattern, text)
+        if match:
+            return remedy.format(*match.groups())
     return ""
 
 

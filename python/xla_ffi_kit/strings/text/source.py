@@ -1,9 +1,13 @@
-"""The C++ file around a function: includes, the handler, the table."""
+"""The C++ file around a function, and the places of its parts."""
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import itertools
+import linecache
 import re
+import types
 from collections.abc import Callable, Sequence
 
 from xla_ffi_kit.compile import cpp
@@ -28,12 +32,15 @@ _SYMBOL = "XlaFfiKit_Inline"
 # must not. Those of the handler's arrays and attributes begin with OF.
 OWN = "kit_"
 OF = "kit_of_"
+# What has the author's code as a member, for rows and for derivatives.
+STRUCT = f"{OWN}string"
 # The exports: the table, the parallel loop's variable, the handler.
 EXPORTS = ("XlaFfiKit_*",)
+
+# --- Places -------------------------------------------------------------------
+
 # Ends the directives that say where code stands, which the cache does not hash.
 _PLACE = "  // the author's place"
-
-
 _DIRECTIVE = re.compile(rf"^#line .*{re.escape(_PLACE)}\n", re.MULTILINE)
 
 
@@ -54,6 +61,67 @@ class Place:
         return f"#line {self.line} {cpp.literal(self.file)}{_PLACE}\n"
 
 
+def place_of(code: str, frame: types.FrameType | None) -> Place:
+    """Returns where a string that the code of `frame` passes is in its file.
+
+    The string may be written in the call or in a variable before it. It may be
+    indented further, and parts may have been put into it. A string that is not
+    found has line numbers of its own.
+    """
+    if frame is None:
+        return Place("<string of C++>", 1)
+    file, (begin, end) = frame.f_code.co_filename, _lines_of_call(frame)
+    file_lines = linecache.getlines(file, frame.f_globals)
+    numbers = collections.defaultdict(list)
+    for number, line in enumerate(file_lines, 1):
+        numbers[line.strip()].append(number)
+    code_lines = [line.strip() for line in code.splitlines()]
+    # Each line of the string votes for the places where it begins there.
+    votes: collections.Counter[int] = collections.Counter()
+    for i, line in enumerate(code_lines):
+        if not line:
+            continue
+        at = numbers[line]
+        if i in (0, len(code_lines) - 1):  # quotes may stand beside it
+            is_at = _end_matcher(line, i == 0, i == len(code_lines) - 1)
+            at = [n for n, text in enumerate(file_lines, 1) if is_at(text)]
+        votes.update(number - i for number in at)
+    most = max(votes.values(), default=0)
+    if 2 * most <= sum(map(bool, code_lines)):
+        return Place(f"<string of C++ at {file}:{begin}>", 1)
+    # Among equal ones, take that of the call, else the last one before.
+    return Place(
+        file,
+        max(
+            (line for line, count in votes.items() if count == most),
+            key=lambda line: (begin <= line <= end, line < begin, line),
+        ),
+    )
+
+
+def _end_matcher(
+    line: str, is_first: bool, is_last: bool
+) -> Callable[[str], object]:
+    """Whether a file's line has the first or last line of a string, or both."""
+    quote = r"['\"]"
+    begin = rf"(^|{quote})" if not is_last else quote if is_first else "^"
+    end = rf"({quote}|$)" if not is_first else quote if is_last else "$"
+    pattern = re.compile(rf"{begin}\s*{re.escape(line)}\s*{end}")
+    return lambda text: line in text and pattern.search(text)
+
+
+def _lines_of_call(frame: types.FrameType) -> tuple[int, int]:
+    """The first and the last line of the call that a frame is at."""
+    positions = itertools.islice(
+        frame.f_code.co_positions(), frame.f_lasti // 2, None
+    )
+    first, last, _, _ = next(positions, (None,) * 4)
+    return first or frame.f_lineno, last or first or frame.f_lineno
+
+
+# --- The file -----------------------------------------------------------------
+
+
 def _remedy(error: str, output: str) -> str:
     return remedies.of_string(error)
 
@@ -69,16 +137,19 @@ class Source:
       instances: template arguments of each instance; none for a function.
       operands: names of the operands.
       attributes: names of the attributes.
+      place: where `code` comes from.
+      header: the kit's header that the code needs beside kit.h. It stands
+        before the author's code, whose templates find the functions of std::
+        that are declared there.
+      including: how an author includes the header {}.
+      how: how it runs the rows of a call, in a few words.
       results: names of the results; none if only the C++ says how many.
       shapes: the shapes of operands and results as a signature has them, with
         the number of their kernel axes, "(..., a)" and 1; None for any shape.
         None if there are none to check.
-      place: where `code` comes from.
-      how: how it runs the rows of a call, in a few words.
-      including: how an author includes the header {}.
       flags: what it is compiled with, besides the author's flags.
-      remedy: a compiler's error, with what to write instead, given all that
-        the compiler said.
+      remedy: a compiler's error, with what to write instead, from that error
+        and all that the compiler printed.
     """
 
     name: str
@@ -88,12 +159,18 @@ class Source:
     operands: Sequence[str]
     attributes: Sequence[str]
     place: Place
+    header: str = "xla_ffi/strings/rows.h"
     including: str = "begin the code with {}"
     how: str = "one call for all rows"
     results: Sequence[str] = ()
     shapes: Sequence[tuple[str, int] | None] | None = None
     flags: Sequence[str] = ()
     remedy: Callable[[str, str], str] = _remedy
+
+    @property
+    def has_complex(self) -> bool:
+        """Whether it is compiled for complex numbers."""
+        return any("std::complex" in types for types in self.instances)
 
     def text(self, with_place: bool = True) -> str:
         """Returns the file to compile; the cache hashes it without the place.
@@ -120,7 +197,8 @@ class Source:
             [
                 '#include "xla_ffi/core/define_table.h"\n',
                 '#include "xla_ffi/strings/kit.h"\n',
-                '#include "xla_ffi/strings/rows.h"\n',
+                f'#include "{self.header}"\n',
+                "#include <complex>\n" * self.has_complex,
                 self.place.directive(),
                 self.code,
                 "\n",
@@ -144,20 +222,20 @@ class Source:
 
         Args:
           error: the error.
-          output: all that the compiler said.
+          output: all that the compiler printed.
         """
         header = remedies.missing_header(output)
         if header:
             return f"{error}\n{self.including.format(f'#include <{header}>')}"
         if self._glue() not in error:
             return self.remedy(error, output)
-        wanted = f"a function {self.function}(), not a template"
+        expected = f"a function {self.function}(), not a template"
         if self.instances:
-            wanted = (
+            expected = (
                 f"a function template {self.function}(), for the `dtypes` "
                 f"{', '.join(self.instances)}"
             )
-        return f"{error}\nexpected {wanted}"
+        return f"{error}\nexpected {expected}"
 
 
 def _shape(shape: tuple[str, int] | None) -> str:

@@ -30,7 +30,8 @@ from xla_ffi_kit.library.rows import Handler
 from xla_ffi_kit.strings.text.source import LANES, ROW_BY_ROW, Source
 
 _MAIN = ("__main__", "__mp_main__")
-# The variable of a library with tapes, and the address that it has in all.
+# The variable of a library with tapes, and the address that it gets in all of
+# them, which is that of the first one's tapes.
 _TAPES = "XlaFfiKit_tapes"
 _tapes: int | None = None
 _lock = threading.Lock()
@@ -62,7 +63,7 @@ class RenamedLibrary(HandlerLibrary):
         self.version = version
         self._how = how
 
-    def explain(self, target: str) -> str:
+    def report(self, target: str) -> str:
         """How a handler runs, in a few words."""
         return f"the string, compiled as {target}: {self.rows()}"
 
@@ -74,10 +75,10 @@ class RenamedLibrary(HandlerLibrary):
             return self._how
         counts = ctypes.pointer(first)  # of each instance, and 0
         numbers = (counts[i] for i in itertools.count())
-        each = sorted({*itertools.takewhile(bool, numbers)})
-        told = " or ".join(str(count) for count in each if count > 1)
-        lanes = f"in lanes of {told} rows"
-        if 1 in each:
+        distinct = sorted({*itertools.takewhile(bool, numbers)})
+        sizes = " or ".join(str(count) for count in distinct if count > 1)
+        lanes = f"in lanes of {sizes} rows"
+        if 1 in distinct:
             lanes += f", integers {ROW_BY_ROW},"
         return self._how.replace(ROW_BY_ROW, lanes)
 
@@ -85,12 +86,12 @@ class RenamedLibrary(HandlerLibrary):
         """Gives its derivatives the memory that all libraries share."""
         global _tapes
         try:
-            own = ctypes.c_void_p.in_dll(self._library, _TAPES)
+            variable = ctypes.c_void_p.in_dll(self._library, _TAPES)
         except ValueError:
             return  # it has no tape
         if _tapes is None:
-            _tapes = own.value
-        own.value = _tapes
+            _tapes = variable.value
+        variable.value = _tapes
 
     @functools.cached_property
     def _library(self) -> ctypes.CDLL:
@@ -122,24 +123,23 @@ def library(
       path: the library.
     """
     hashed = _with_hash(source, flags)
-    own = _import_path(reference) or hashed
     with _lock:
-        for target in (own, hashed):
-            found = _libraries.get(target)
-            if found is None or found.version == version:
+        for target in (_import_path(reference) or hashed, hashed):
+            older = _libraries.get(target)
+            if older is None or older.version == version:
                 break
         else:
             target = f"{source.name}.{version}"
         if target not in _libraries:
-            found = RenamedLibrary(path, target, version, source.how)
-            found.handlers  # noqa: B018  it stays loaded
-            found.share_tapes()
-            _libraries[target] = found
+            new = RenamedLibrary(path, target, version, source.how)
+            new.handlers  # noqa: B018  loaded now, while the file is there
+            new.share_tapes()
+            _libraries[target] = new
         return _libraries[target]
 
 
 def _import_path(reference: Callable[..., object]) -> str | None:
-    """Module and name of a function that an import finds; else None."""
+    """Module and name of a function that an import gives; else None."""
     module = getattr(reference, "__module__", None)
     name = getattr(reference, "__qualname__", "<none>")
     if module is None or module in _MAIN or "<" in name:

@@ -3,7 +3,7 @@
 In lanes and under a derivative, `T` and `A` are classes of the kit. What such a
 class cannot do does not compile. But a string that asks whether `T` is a float,
 or how many bytes it has, compiles, and computes something else. Compilers do
-not see this, so it is found in the text. Headers that a string includes are not
+not see this, so the text is searched. Headers that a string includes are not
 read.
 """
 
@@ -11,123 +11,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from xla_ffi_kit.compile import cpp
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings.text.source import Place
-
-# What stays what it is.
-_PLAIN = re.compile(r"\bkit::Plain<\s*\w+\s*>")
-_BUILT_IN = (
-    r"(?:(?:const|unsigned|signed|long|short|std::)\s*)*"
-    r"(?:bool|char|int|long|short|float|double|unsigned|size_t|u?int\d+_t"
-    r"|ptrdiff_t|kit_plain)"
-)
-_TRAITS = (
-    "same arithmetic class compound convertible floating_point fundamental "
-    "integral literal_type object pod scalar signed standard_layout trivial "
-    "trivially_copyable union unsigned"
-).split()
-_ALL_BUILT_IN = re.compile(rf"\s*{_BUILT_IN}(?:\s*,\s*{_BUILT_IN})*\s*")
-_TRAIT = re.compile(
-    rf"\bis_(?:{'|'.join(_TRAITS)})(?:_v)?\s*<(?!{_ALL_BUILT_IN.pattern}>)"
-)
-_MEMORY = (
-    r"\s*\(?\s*(?:std::)?(?:malloc|calloc|realloc|aligned_alloc|alloca)\s*\("
-)
-_ALLOCATES = rf"{_MEMORY}[^;]*$"
-_SIZE = re.compile(
-    rf"\b(?:sizeof|alignof)\b(?!\s*\.\.\.)(?!\s*\(\s*{_BUILT_IN}\s*\**\s*\))"
-)
-# sizeof(table) / sizeof(table[0])
-_OPERAND = r"\bsizeof\b\s*\(?\s*\*?[\w.\[\]]+\s*\)?"
-_COUNT = re.compile(rf"{_OPERAND}\s*/\s*{_OPERAND}")
-_LIMITS = re.compile(r"\bnumeric_limits\s*<\s*T\s*>")
-# The name of a template that has another meaning for floats.
-_SPECIALIZATION = re.compile(
-    r"\btemplate\s*<\s*>[^;{(]*?\b(\w+)\s*<[^;{(>]*\b(?:float|double)\b"
-)
-# The names of functions that take any type.
-_ANY_TYPE = re.compile(
-    r"\btemplate\s*<[^;{}()]*>[^;{}()]*?\b(operator\s*\(\s*\)|\w+)\s*\("
-    r"|\b(\w+)\s*\(\s*\.\.\.\s*\)"
-)
-_LAMBDA = r"\]\s*\(\s*(?:const\s+)?"
-# A reference to what std::max returns, which is a copy of the kit's types.
-_REFERENCE = re.compile(
-    r"&\s*\w+\s*=\s*(?:std::)?(?:max|min|minmax|clamp)\b"
-    r"|\bauto\s+\w+\s*=\s*(?:std::)?minmax\b"
-)
-_STATIC = re.compile(
-    r"\bthread_local\b"
-    r"|\bstatic\s+(?!const|inline|_?[Aa]ssert)[\w:<>, *&]+?\s\w+\s*[=;\[{]"
-    r"|\bstatic\s+const\s+\w+\s+\w+\s*=[^;]*\w\s*\["
-)
-# Functions of the kit that C++ finds by the types of arguments.
-_NAMES = (
-    "abs acos acosh asin asinh atan atan2 atanh cbrt ceil clamp copysign cos "
-    "cosh erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod hypot isfinite "
-    "isinf isnan ldexp lgamma log log10 log1p log2 max min minmax nearbyint "
-    "pow results rint round signbit sin sinh sqrt tan tanh tgamma trunc value "
-    "where "
-    "After Any Append BitsOf Bounded Chain Choice Chosen Count Gather Has "
-    "IsFar Load MaxOf MinOf Polynomial Power Scale Scatter Select SignOf Store "
-    "Times Transpose"
-).split()
-_OWN_FUNCTION = re.compile(
-    rf"[\w>&*]\s+(?<!return\s)(?<!else\s)({'|'.join(_NAMES)})\s*"
-    r"\(\s*(?:const\s+)?\w[\w:<>]*\s*[&*]*\s+[&*]*\s*\w+[^;{}]*\)\s*"
-    r"(?:noexcept\s*)?\{"
-)
-_BYTES = re.compile(
-    r"\bunion\b|\breinterpret_cast\b|\bbit_cast\b|\b__builtin_mem\w+"
-    r"|\bstatic_cast\s*<[^>]*\b(?:void|char)\b[^>]*\*\s*>"
-    rf"(?!{_MEMORY})|\((?:\s*const\b)?\s*(?:void|{_BUILT_IN})\s*"
-    r"(?:const\s*)?[*&]+\s*\)"
-    r"\s*[&\w(]"
-)
-
-_ASKS = (
-    "{number} is a class of the kit here; ask kit::Plain<{number}>, the type "
-    "of its values"
-)
-
-_ALLOCATION = re.compile(
-    r"(?:\(\s*[AT]\s*\*\s*\)|<\s*[AT]\s*\*\s*>\s*\()\s*(?:std::)?"
-    r"(?:malloc|calloc|realloc|aligned_alloc|alloca)\s*\("
-    r"(?![^;]*\bsizeof\s*\(?\s*(?:[AT]\b|\*))"
-)
-# A number as a branch of `?:`.
-_BRANCH = re.compile(
-    r"(?:\?|(?<!:):(?!:))\s*[-+]?((?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?"
-    r"|\d+[eE][-+]?\d+)(?![\w.])"
-)
-
-_REFUSED = (
-    (
-        _ALLOCATION,
-        "a number has another size than a float here; allocate "
-        "count * sizeof({number}), or a std::vector<{number}>",
-    ),
-    (
-        _REFERENCE,
-        "what std::max and its like return is a copy here, which does not "
-        "change with its arguments; declare it as {number}",
-    ),
-    (
-        _STATIC,
-        "what outlives a row has numbers of another one; declare it local, or "
-        "static const with constants",
-    ),
-    (
-        _OWN_FUNCTION,
-        "a function of this name is the kit's too, and C++ would choose that "
-        "for a class of the kit; rename it",
-    ),
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,6 +36,146 @@ class Form:
     has_halves: bool
 
 
+# Where a part of the text asks, and the remedy, with {number} for Form.number.
+_Finding = tuple[int, str]
+
+# --- Types that stay what they are --------------------------------------------
+
+_PLAIN = re.compile(r"\bkit::Plain<\s*\w+\s*>")
+_PLAIN_NAME = "kit_plain"  # stands for these in the text that is searched
+_BUILT_IN = (
+    r"(?:(?:const|unsigned|signed|long|short|std::)\s*)*"
+    r"(?:bool|char|int|long|short|float|double|unsigned|size_t|u?int\d+_t"
+    rf"|ptrdiff_t|{_PLAIN_NAME})"
+)
+_ALL_BUILT_IN = re.compile(rf"\s*{_BUILT_IN}(?:\s*,\s*{_BUILT_IN})*\s*")
+
+# --- Questions that a pattern finds -------------------------------------------
+
+_TRAITS = (
+    "same arithmetic class compound convertible floating_point fundamental "
+    "integral literal_type object pod scalar signed standard_layout trivial "
+    "trivially_copyable union unsigned"
+).split()
+_ALLOCATE = r"(?:malloc|calloc|realloc|aligned_alloc|alloca)\s*\("
+# sizeof(table) / sizeof(table[0])
+_SIZE_OF_OPERAND = r"\bsizeof\b\s*\(?\s*\*?[\w.\[\]]+\s*\)?"
+_COUNT = re.compile(rf"{_SIZE_OF_OPERAND}\s*/\s*{_SIZE_OF_OPERAND}")
+# Functions of the kit that C++ finds by the types of arguments.
+_KIT_FUNCTIONS = (
+    "abs acos acosh asin asinh atan atan2 atanh cbrt ceil clamp copysign cos "
+    "cosh erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod hypot isfinite "
+    "isinf isnan ldexp lgamma log log10 log1p log2 max min minmax nearbyint "
+    "pow results rint round signbit sin sinh sqrt tan tanh tgamma trunc value "
+    "where "
+    "After Any Append BitsOf Bounded Chain Choice Chosen Count Gather Has "
+    "IsFar Load MaxOf MinOf Polynomial Power Scale Scatter Select SignOf Store "
+    "Times Transpose"
+).split()
+
+
+def _is_no_count(match: re.Match[str], form: Form) -> bool:
+    """Whether a size is neither that of an allocation nor for a count."""
+    at, text = match.start(), match.string
+    if re.search(rf"{_ALLOCATE}[^;]*$", text[max(0, at - 200) : at]):
+        return False
+    counts = _COUNT.finditer(text)
+    return not any(count.start() <= at < count.end() for count in counts)
+
+
+def _is_rounded(match: re.Match[str], form: Form) -> bool:
+    """Whether a number is no float."""
+    return float(np.float32(match[1])) != float(match[1])
+
+
+class _Question(NamedTuple):
+    """A pattern, the remedy, and whether a match asks."""
+
+    pattern: str
+    remedy: str
+    is_one: Callable[[re.Match[str], Form], bool] = lambda match, form: True
+
+
+_PLAIN_INSTEAD = (
+    "{number} is a class of the kit here; ask kit::Plain<{number}>, the type "
+    "of its values"
+)
+_QUESTIONS = (
+    _Question(
+        rf"\bis_(?:{'|'.join(_TRAITS)})(?:_v)?\s*<(?!{_ALL_BUILT_IN.pattern}>)",
+        _PLAIN_INSTEAD,
+    ),
+    _Question(
+        r"\b(?:sizeof|alignof)\b(?!\s*\.\.\.)"
+        rf"(?!\s*\(\s*{_BUILT_IN}\s*\**\s*\))",
+        _PLAIN_INSTEAD,
+        _is_no_count,
+    ),
+    _Question(
+        r"\bnumeric_limits\s*<\s*T\s*>",
+        "T is not the type of 16-bit floats here; ask numeric_limits<{number}>",
+        lambda match, form: form.has_halves,
+    ),
+    _Question(  # a number as a branch of `?:`
+        r"(?:\?|(?<!:):(?!:))\s*[-+]?((?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?"
+        r"|\d+[eE][-+]?\d+)(?![\w.])",
+        "this branch of ?: is a double, which is rounded to a float beside a "
+        "number of the kit; write {number}(...) around it",
+        _is_rounded,
+    ),
+    _Question(
+        r"(?:\(\s*[AT]\s*\*\s*\)|<\s*[AT]\s*\*\s*>\s*\()\s*(?:std::)?"
+        rf"{_ALLOCATE}(?![^;]*\bsizeof\s*\(?\s*(?:[AT]\b|\*))",
+        "a number has another size than a float here; allocate count * "
+        "sizeof({number}), or a std::vector<{number}>",
+    ),
+    _Question(  # what std::max returns is a copy of the kit's types
+        r"&\s*\w+\s*=\s*(?:std::)?(?:max|min|minmax|clamp)\b"
+        r"|\bauto\s+\w+\s*=\s*(?:std::)?minmax\b",
+        "what std::max and its like return is a copy here, which does not "
+        "change with its arguments; declare it as {number}",
+    ),
+    _Question(
+        r"\bthread_local\b"
+        r"|\bstatic\s+(?!const|inline|_?[Aa]ssert)[\w:<>, *&]+?\s\w+\s*[=;\[{]"
+        r"|\bstatic\s+const\s+\w+\s+\w+\s*=[^;]*\w\s*\[",
+        "what outlives a row has numbers of another one; declare it local, or "
+        "static const with constants",
+    ),
+    _Question(
+        r"[\w>&*]\s+(?<!return\s)(?<!else\s)"
+        rf"({'|'.join(_KIT_FUNCTIONS)})\s*"
+        r"\(\s*(?:const\s+)?\w[\w:<>]*\s*[&*]*\s+[&*]*\s*\w+[^;{}]*\)\s*"
+        r"(?:noexcept\s*)?\{",
+        "a function of this name is the kit's too, and C++ would choose that "
+        "for a class of the kit; rename it",
+    ),
+    _Question(
+        r"\bunion\b|\breinterpret_cast\b|\bbit_cast\b|\b__builtin_mem\w+"
+        r"|\bstatic_cast\s*<[^>]*\b(?:void|char)\b[^>]*\*\s*>"
+        rf"(?!\s*\(?\s*(?:std::)?{_ALLOCATE})"
+        rf"|\((?:\s*const\b)?\s*(?:void|{_BUILT_IN})\s*"
+        r"(?:const\s*)?[*&]+\s*\)"
+        r"\s*[&\w(]",
+        "{number} is a class of the kit here, whose bytes are not a float's; "
+        "compute with its value",
+    ),
+)
+
+# --- Questions by a name that the string declares -----------------------------
+
+# A template that has another meaning for floats.
+_SPECIALIZATION = re.compile(
+    r"\btemplate\s*<\s*>[^;{(]*?\b(\w+)\s*<[^;{(>]*\b(?:float|double)\b"
+)
+# A function that takes any type.
+_ANY_TYPE = re.compile(
+    r"\btemplate\s*<[^;{}()]*>[^;{}()]*?\b(operator\s*\(\s*\)|\w+)\s*\("
+    r"|\b(\w+)\s*\(\s*\.\.\.\s*\)"
+)
+_LAMBDA = r"\]\s*\(\s*(?:const\s+)?"
+
+
 def check(
     name: str, form: Form, pieces: Iterable[tuple[str, Place | None]]
 ) -> None:
@@ -159,39 +190,34 @@ def check(
     texts = [cpp.without_comments(code) for code, _ in pieces]
     whole = "\n".join(texts)
     for text, (code, place) in zip(texts, pieces, strict=True):
-        text = _PLAIN.sub(lambda m: "kit_plain".ljust(len(m[0])), text)
-        for at, remedy in sorted(_found(text, whole, form)):
+        text = _PLAIN.sub(lambda m: _PLAIN_NAME.ljust(len(m[0])), text)
+        findings = [
+            *_by_patterns(text, form),
+            *_by_specializations(text, whole),
+            *_by_overloads(text, whole),
+        ]
+        for at, remedy in sorted(findings):
             number = text.count("\n", 0, at)
             where = f"line {number + 1}"
             if place is not None:
                 where = f"{place.file}:{place.line + number}"
             line = code.splitlines()[number].strip()
-            told = remedy.format(number=form.number)
             raise BuildError(
-                f"{name}: {form.option}: {where}: `{line}`: {told}; or leave "
-                f"{form.option} out"
+                f"{name}: {form.option}: {where}: `{line}`: "
+                f"{remedy.format(number=form.number)}; or leave {form.option} "
+                "out"
             )
 
 
-def _found(text: str, whole: str, form: Form) -> Iterator[tuple[int, str]]:
-    """Where a part of the whole text asks, and the remedy."""
-    for match in _TRAIT.finditer(text):
-        yield match.start(), _ASKS
-    counts = [match.span() for match in _COUNT.finditer(text)]
-    for match in _SIZE.finditer(text):
-        at = match.start()
-        before = text[max(0, at - 200) : at]
-        if re.search(_ALLOCATES, before):
-            continue
-        if not any(begin <= at < end for begin, end in counts):
-            yield at, _ASKS
-    if form.has_halves:
-        for match in _LIMITS.finditer(text):
-            yield (
-                match.start(),
-                "T is not the type of 16-bit floats here; ask "
-                "numeric_limits<{number}>",
-            )
+def _by_patterns(text: str, form: Form) -> Iterator[_Finding]:
+    for question in _QUESTIONS:
+        for match in re.finditer(question.pattern, text):
+            if question.is_one(match, form):
+                yield match.start(), question.remedy
+
+
+def _by_specializations(text: str, whole: str) -> Iterator[_Finding]:
+    """Uses of templates that the whole text specializes for floats."""
     for match in _SPECIALIZATION.finditer(whole):
         uses = rf"\b{match[1]}\s*(?:<([^<>;]*(?:<[^<>;]*>)?[^<>;]*)>|(\())"
         for use in re.finditer(uses, text):
@@ -202,34 +228,21 @@ def _found(text: str, whole: str, form: Form) -> Iterator[tuple[int, str]]:
                     "specialization for float or double does not serve; take "
                     "kit::Plain<{number}> as the argument of the template",
                 )
-    overloads = [
+
+
+def _by_overloads(text: str, whole: str) -> Iterator[_Finding]:
+    """Overloads for floats of what the whole text has for any type."""
+    begins = [
         rf"\b\w+[\s&*]+{re.escape(match[1] or match[2])}\s*\(\s*(?:const\s+)?"
         for match in _ANY_TYPE.finditer(whole)
     ]
     if re.search(rf"{_LAMBDA}auto\b", whole):
-        overloads.append(_LAMBDA)
-    for start in overloads:
-        overload = re.compile(rf"{start}(?:float|double)\b")
-        for other in overload.finditer(text):
+        begins.append(_LAMBDA)
+    for begin in begins:
+        for match in re.finditer(rf"{begin}(?:float|double)\b", text):
             yield (
-                other.start(),
+                match.start(),
                 "{number} is a class of the kit here, for which C++ chooses "
                 "the template instead of this overload; choose within the "
                 "template, by kit::Plain<{number}>",
             )
-    for match in _BRANCH.finditer(text):
-        if float(np.float32(match[1])) != float(match[1]):
-            yield (
-                match.start(),
-                "this branch of ?: is a double, which is rounded to a float "
-                "beside a number of the kit; write {number}(...) around it",
-            )
-    for pattern, remedy in _REFUSED:
-        for match in pattern.finditer(text):
-            yield match.start(), remedy
-    for match in _BYTES.finditer(text):
-        yield (
-            match.start(),
-            "{number} is a class of the kit here, whose bytes are not a "
-            "float's; compute with its value",
-        )

@@ -85,7 +85,7 @@ __device__ inline uint32_t RoundTwo(const float* two) {
 
 #endif  // __CUDA_ARCH__
 
-// Vectors of W neighbouring elements of T: as wide as one load is, or of one
+// Vectors of W neighboring elements of T: as wide as one load is, or of one
 // element where rows are not aligned for that.
 template <typename T, int W>
 struct Vectors {
@@ -228,8 +228,8 @@ __device__ inline auto ScaleOf(const Rows<Args>& rows, double power) {
 
 // --- Sums over the threads of a row ------------------------------------------
 //
-// Of a warp, a block, a cluster: always in the same order, and every thread
-// gets the same sum.
+// Sums over the threads of a warp, a block or a cluster are always added up in
+// the same order, and every thread gets the same sum.
 
 // N sums at a time.
 template <typename A, int N>
@@ -258,7 +258,7 @@ __device__ inline Sums<double, N> OfOtherLane(Sums<double, N> sums,
   return sums;
 }
 
-// Over `lanes` neighbouring threads, a power of two, of a warp.
+// Over `lanes` neighboring threads, a power of two, of a warp.
 template <typename Sum>
 __device__ inline Sum SumOverLanes(Sum value, int lanes) {
   for (int offset = lanes / 2; offset > 0; offset /= 2) {
@@ -309,9 +309,10 @@ template <typename Sum>
 __device__ inline Sum SumOverCluster(Sum value, Sum* of_blocks) {
 #ifdef XLA_FFI_KIT_HAS_CLUSTERS
   const unsigned blocks = __clusterSizeInBlocks();
-  Sum* own = of_blocks + __clusterRelativeBlockRank();
+  Sum* of_this_block = of_blocks + __clusterRelativeBlockRank();
   if (threadIdx.x < blocks) {
-    *static_cast<Sum*>(__cluster_map_shared_rank(own, threadIdx.x)) = value;
+    *static_cast<Sum*>(__cluster_map_shared_rank(of_this_block, threadIdx.x)) =
+        value;
   }
   __cluster_barrier_arrive();
   __cluster_barrier_wait();

@@ -7,8 +7,8 @@
 //   Args               the kernels' arguments, Rows
 //   kHasOther, kHasWeight, kIsAny
 //                      the inputs beside x, or whether pointers say which
-//   kAddsOther         whether x + other, Added(in), takes the place of x, and
-//                      is stored in args.sum
+//   kAddsOther         whether x + other, which is Added(in), is stored in
+//                      args.sum and takes the place of x
 //   TermsOf(args, in)  the Terms of a vector, which are added up to a Sum: at
 //                      most kTerms of them before it goes on in double
 //   Row(args, row, sum)
@@ -31,8 +31,8 @@ namespace xla_ffi_kit::rms_norm_internal {
 
 #ifdef __CUDACC__
 
-// What there is of a row at one place. `other` is the residual of the forward
-// or the cotangent of the backward.
+// The vectors of a row's inputs at one place. `other` is that of the residual
+// of the forward, or of the cotangent of the backward.
 template <typename Bits>
 struct Inputs {
   Bits x, other, weight, ct_sum;
@@ -259,7 +259,8 @@ cudaError_t LaunchReadTwice(const typename Row::Args& args,
   return Launch(RowsReadTwice<Row>, plan.shape, stream, args, plan.lanes);
 }
 
-// Of full vectors. Rows that are too long for Row's kernels are Any's.
+// For rows of full vectors. Rows that are too long for the kernels of `Row` are
+// read twice, by that of `Any`.
 template <typename Row, typename Any>
 cudaError_t LaunchReadOnce(const typename Row::Args& args,
                            cudaStream_t stream) {

@@ -101,9 +101,9 @@ inline RowPlan PlanReadTwice(int64_t rows, int64_t vectors) {
   RowPlan plan;
   // Neighboring threads should read 128 bytes in a row, so up to 8 threads
   // before one takes a second vector, and then up to four vectors each.
-  const int64_t wanted =
+  const int64_t lanes =
       std::max((vectors - 1) / 4 + 1, std::min<int64_t>(vectors, 8));
-  plan.lanes.lane_bits = LaneBits(std::min(wanted, kMaxLanes));
+  plan.lanes.lane_bits = LaneBits(std::min(lanes, kMaxLanes));
   DivideRows(rows, std::max(1 << plan.lanes.lane_bits, 256), kEnoughBlocks,
              &plan);
   plan.shape.blocks = std::min(QuotientUp(rows, plan.lanes.rows), kMaxBlocks);
@@ -209,16 +209,17 @@ inline constexpr int64_t kRowsPerPartial = 128;
 inline PartialSums DividedFurther(PartialSums sums, int64_t rows_per_step,
                                   int64_t most) {
   const int64_t steps = QuotientUp(sums.rows, sums.splits * rows_per_step);
-  const int64_t wanted =
+  const int64_t partials =
       QuotientUp(steps * sums.rows_of_thread, kRowsPerPartial);
-  sums.partials =
-      std::clamp<int64_t>(wanted, 1, std::max<int64_t>(most / sums.splits, 1));
+  sums.partials = std::clamp<int64_t>(partials, 1,
+                                      std::max<int64_t>(most / sums.splits, 1));
   sums.steps = QuotientUp(steps, sums.partials);
   return sums;
 }
 
-// As many splits as the device runs `units` at a time, for which there is room
-// and each of which has `least` rows.
+// The number of splits: one for each of the `units` that the device runs at a
+// time, but no more than the workspace has room for (`most`), and none of fewer
+// than `least` rows.
 inline int64_t SplitsFor(int64_t rows, int64_t units, int64_t most,
                          int64_t least) {
   return std::clamp<int64_t>(std::min(units, most), 1,

@@ -12,7 +12,7 @@
 namespace xla_ffi_kit::rms_norm_internal {
 namespace {
 
-// What devices offer, less what a kernel's own sums take.
+// The limits of devices, without the shared memory of a kernel's own sums.
 constexpr int64_t kOwn = 2560;
 struct FakeDevice {
   const char* name;
@@ -51,7 +51,7 @@ void ExpectWholeWarps(const RowPlan& plan, int64_t vectors, int most_threads,
   ASSERT_GE(lanes * plan.vectors, vectors) << "all vectors are kept";
 }
 
-// As many blocks as rows need, and no block without a row.
+// There are blocks for all rows, and there is no block without a row.
 void ExpectBlocksForRows(const RowPlan& plan, int64_t rows) {
   ASSERT_GE(plan.shape.blocks, 1);
   ASSERT_LE(plan.shape.blocks, kMaxBlocks);
@@ -194,24 +194,6 @@ TEST(PlanFormsTest, OfThePipeline) {
     const RowPlan plan = Pipeline(e.rows, e.of_row, kH100);
     EXPECT_EQ(plan.form, RowForm::kShared);
     ExpectLike(e, plan);
-  }
-}
-
-TEST(PlanFormsTest, WhatDoesNotFitADeviceIsReadTwice) {
-  // The longest row of each device, in KiB, and in vectors in the pipeline.
-  const int64_t longest[] = {128, 96, 2048, 512};
-  const int64_t in_pipeline[] = {1024, 1024, 16384, 4096};
-  for (int device = 0; device < 4; ++device) {
-    SCOPED_TRACE(kDevices[device].name);
-    const BlockLimits& limits = kDevices[device].limits;
-    const auto once = [&](int64_t kib) {
-      return PlanReadOnce(kMany, kib * 1024 / kPackBytes, 1, limits).form;
-    };
-    EXPECT_EQ(once(longest[device]), RowForm::kShared);
-    EXPECT_EQ(once(longest[device] + 32), RowForm::kReadTwice);
-    const int64_t most = in_pipeline[device];
-    EXPECT_EQ(Pipeline(kMany, most, limits).form, RowForm::kShared);
-    EXPECT_EQ(Pipeline(kMany, most + 1, limits).form, RowForm::kReadTwice);
   }
 }
 

@@ -32,8 +32,8 @@ FakeDriver& State() {
 // Notes a call; the status that it shall fail with, or 0.
 int Call(const std::string& function, const std::string& about = "") {
   State().calls.push_back(about.empty() ? function : function + " " + about);
-  const auto found = State().failures.find(function);
-  return found == State().failures.end() ? 0 : found->second;
+  const auto failure = State().failures.find(function);
+  return failure == State().failures.end() ? 0 : failure->second;
 }
 
 }  // namespace
