@@ -241,7 +241,7 @@ def test_environment_with_a_package_and_a_switch(tmp_path, stranger):
         "  author.op  cpu  an error",
         f"  xla_ffi_kit.relu  cpu  {why}",
         f"  xla_ffi_kit.rms_norm  cpu  {norm}",
-        "author registers 2 handlers:",
+        "author registers 3 handlers:",
         f"  their.captured  cuda  execute  {OURS}  command buffer compatible  "
         f"-  {releases.loads_in(registration.runtime_api_version())}",
         "  their.old  cpu  api_version=0  ?  ?  -  ?",

@@ -99,8 +99,8 @@ def target_of_platform(run: Runner) -> str:
 
 def targets(run: Runner) -> list[str]:
     """The custom call targets of all platforms."""
-    handlers = map(targets_of, run.spec.handlers.values())
-    return [target for targets in handlers for target in targets]
+    of_platforms = map(targets_of, run.spec.handlers.values())
+    return [target for targets in of_platforms for target in targets]
 
 
 def needs_elements(run: Runner) -> None:
