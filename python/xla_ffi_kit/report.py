@@ -145,8 +145,8 @@ def _of_rules(spec: OpSpec) -> str:
     if spec.advanced.differentiate is not None:
         return spec.advanced.differentiate.report()
     if spec.solves is not None:
-        own = spec.advanced.linear_solve
-        by = "" if own is None else f", solved by {_name_of(own)}"
+        solve = spec.advanced.linear_solve
+        by = "" if solve is None else f", solved by {_name_of(solve)}"
         return f"by the equation {_name_of(spec.solves)}, its solves={by}"
     if spec.reference is not None:
         return "the reference's"

@@ -90,24 +90,25 @@ class HandlerCall:
         return dataclasses.replace(self, ctx=ctx)
 
     @functools.cached_property
-    def as_handler_takes_it(self) -> HandlerCall:
-        """The call with one batch axis, if the handler takes exactly one."""
+    def with_one_batch_axis(self) -> HandlerCall:
+        """The call with one batch axis, if the handler takes exactly one.
+
+        Otherwise the call itself.
+        """
         if not self.spec.advanced.one_batch_axis or len(self.lead) == 1:
             return self
-        types = [
-            [
-                a
-                if i in shared
-                else ShapedArray((rows, *a.shape[len(self.lead) :]), a.dtype)
-                for i, a in enumerate(avals)
-            ]
-            for avals, shared in (
-                (self.avals, self.spec.shared),
-                (self.results, ()),
-            )
-            for rows in [math.prod(self.lead)]
-        ]
-        ctx = self.ctx.replace(avals_in=types[0], avals_out=types[1])
+        rank, rows = len(self.lead), math.prod(self.lead)
+
+        def flat(a: ShapedArray) -> ShapedArray:
+            return ShapedArray((rows, *a.shape[rank:]), a.dtype)
+
+        shared = self.spec.shared
+        ctx = self.ctx.replace(
+            avals_in=[
+                a if i in shared else flat(a) for i, a in enumerate(self.avals)
+            ],
+            avals_out=list(map(flat, self.results)),
+        )
         return dataclasses.replace(self, ctx=ctx)
 
     @property
@@ -128,12 +129,12 @@ def build(
     call: HandlerCall, target: str, attributes: KernelAttributes
 ) -> Sequence[ir.Value]:
     """Calls the handler `target`, with attributes from the operands' types."""
-    taken = call.as_handler_takes_it
-    if taken is not call:
-        operands = _reshaped(call, call.operands, call.avals, taken.avals)
-        taken = dataclasses.replace(taken, operands=operands)
-        results = build(taken, target, attributes)
-        return _reshaped(call, results, taken.results, call.results)
+    flat = call.with_one_batch_axis
+    if flat is not call:
+        operands = _reshaped(call, call.operands, call.avals, flat.avals)
+        flat = dataclasses.replace(flat, operands=operands)
+        results = build(flat, target, attributes)
+        return _reshaped(call, results, flat.results, call.results)
     spec, ctx, avals, operands = call.spec, call.ctx, call.avals, call.operands
     # XLA may split these axes, the first ones of operands and results.
     batch = partitioning.divided(ctx, call.lead) if call.devices > 1 else ()
@@ -196,8 +197,8 @@ def _reshaped(
 
     lower = mlir.lower_fun(reshape, multiple_results=True)
     ctx = call.ctx.replace(avals_in=avals, avals_out=others)
-    found: Sequence[ir.Value] = lower(ctx, *values)
-    return found
+    reshaped: Sequence[ir.Value] = lower(ctx, *values)
+    return reshaped
 
 
 def _layouts(

@@ -113,7 +113,7 @@ def _lower(
     runs_handler = implementation.reason(spec, platform, handler) is None
     if runs_handler and isinstance(handler, str | DeviceKernel):
         one_call = call.rows if _is_loop(call) else call
-        handler_attributes = _prepare(one_call.as_handler_takes_it, handler)
+        handler_attributes = _prepare(one_call.with_one_batch_axis, handler)
         runs_handler = handler_attributes is not None
     if not runs_handler:
         return _lower_reference(spec, ctx, *operands, attributes=attributes)
@@ -295,7 +295,7 @@ def _is_carried(call: HandlerCall) -> bool:
         or spec.input_output_aliases
         or spec.advanced.has_side_effect
         or call.needs_shapes
-        or call.as_handler_takes_it is not call
+        or call.with_one_batch_axis is not call
         or any(
             tuple(a.shape[: len(lead)]) != lead
             for i, a in enumerate(call.avals)

@@ -56,7 +56,8 @@ class Equation:
         real = [jnp.finfo(y.dtype).dtype for y in floats]
         self._dtype = functools.reduce(jnp.promote_types, [*real, np.float32])
         self.unknowns = self._ravel(floats)
-        self._parts: Sequence[Typed] = ()  # of the residual, once it is known
+        # The types of the residual, which `residual` finds out.
+        self._parts: Sequence[Typed] = ()
 
     def residual(
         self, unknowns: jax.Array, moved: Mapping[int, jax.Array]
@@ -73,22 +74,22 @@ class Equation:
             )
         except Exception as error:
             types = ", ".join(map(call_operands.type_name, results))
-            given = call_operands.describe(spec, operands)
+            operand_types = call_operands.describe(spec, operands)
             error.add_note(
                 f"{spec.name}: solves: called for one row, with results "
-                f"{types} and operands {given}"
+                f"{types} and operands {operand_types}"
             )
             raise
         parts = [jnp.asarray(y) for y in jax.tree.leaves(returned)]
         self._parts = [jax.ShapeDtypeStruct(y.shape, y.dtype) for y in parts]
-        found = self._ravel(parts)
-        if found.shape != unknowns.shape:
+        residual = self._ravel(parts)
+        if residual.shape != unknowns.shape:
             expected = (
                 f"a residual of {unknowns.size} real numbers for a row, as "
                 "many as its results have"
             )
-            raise ValueError(spec.error("solves", expected, found.size))
-        return found
+            raise ValueError(spec.error("solves", expected, residual.size))
+        return residual
 
     def tangents(self, moving: Mapping[int, jax.Array]) -> Arrays:
         """The tangents of the unknowns, given those of operands."""
@@ -104,13 +105,13 @@ class Equation:
         # It is differentiated as A^-1 b is, whatever the solver does.
         change, *_ = _jax_hooks.match_manual_axes([-change, self.unknowns])
         solve = self._solver(matvec)
-        found = jax.lax.custom_linear_solve(
+        solution = jax.lax.custom_linear_solve(
             matvec,
             change,
             functools.partial(solve, False),
             functools.partial(solve, True),
         )
-        return tuple(_restore(found, self._types))
+        return tuple(_restore(solution, self._types))
 
     def _solver(
         self, matvec: _Map
@@ -155,10 +156,10 @@ class Equation:
             **self._attributes,
         )
         what = "linear_solve: solution"
-        found = rule_checks.arrays(spec, what, returned, len(out_of))
-        for i, (got, want) in enumerate(zip(found, out_of, strict=True)):
+        solution = rule_checks.arrays(spec, what, returned, len(out_of))
+        for i, (got, want) in enumerate(zip(solution, out_of, strict=True)):
             rule_checks.like(spec, what, i, got, want)
-        return self._ravel(found)
+        return self._ravel(solution)
 
     def _ravel(self, arrays: Values) -> jax.Array:
         """Arrays as one vector of real numbers."""
@@ -174,31 +175,31 @@ class Equation:
 
 def _restore(flat: jax.Array, types: Sequence[Typed]) -> list[jax.Array]:
     """The inverse of `_ravel`."""
-    found, at = [], 0
+    arrays, at = [], 0
     for type_ in types:
         size = math.prod(type_.shape)
         part, at = flat[at : at + size], at + size
         if jnp.issubdtype(type_.dtype, np.complexfloating):
             part, at = jax.lax.complex(part, flat[at : at + size]), at + size
         part = jax.lax.convert_element_type(part, type_.dtype)
-        found.append(part.reshape(type_.shape))
-    return found
+        arrays.append(part.reshape(type_.shape))
+    return arrays
 
 
 def _by_products(_: bool, product: _Map, b: jax.Array) -> jax.Array:
     """Solves a system by GMRES; NaN where it does not converge."""
     eps = float(jnp.finfo(b.dtype).eps)
     restart = min(_RESTART, b.size)
-    found, _ = jax.scipy.sparse.linalg.gmres(
+    solution, _ = jax.scipy.sparse.linalg.gmres(
         product,
         b,
         tol=eps**0.75,
         restart=restart,
         maxiter=max(10, 4 * b.size // restart),
     )
-    error = jnp.linalg.norm(product(found) - b)
+    error = jnp.linalg.norm(product(solution) - b)
     is_solved = error <= eps**0.5 * jnp.linalg.norm(b)
-    return jnp.where(is_solved, found, jnp.nan)
+    return jnp.where(is_solved, solution, jnp.nan)
 
 
 def jvp(
@@ -233,11 +234,11 @@ def of_reference(spec: OpSpec) -> Callable[..., Arrays]:
                 for i, (x, t) in enumerate(zip(primals, tangents, strict=True))
                 if is_inexact(x)
             }
-            found = _tangents(spec, outs, primals, active, attributes)
+            slopes = _tangents(spec, outs, primals, active, attributes)
             none = jax.dtypes.float0
             return outs, tuple(
                 cast(jax.Array, np.zeros(y.shape, none)) if t is None else t
-                for y, t in zip(outs, found, strict=True)
+                for y, t in zip(outs, slopes, strict=True)
             )
 
         return run(*operands)
@@ -257,8 +258,8 @@ def _tangents(
     if not any(y.size for y in outs if is_inexact(y)):
         return [jnp.zeros_like(y) if is_inexact(y) else None for y in outs]
     moving = dict(active)
-    found = iter(_compiled(spec, attributes)(outs, primals, moving))
-    return [next(found) if is_float else None for is_float in floats]
+    slopes = iter(_compiled(spec, attributes)(outs, primals, moving))
+    return [next(slopes) if is_float else None for is_float in floats]
 
 
 @functools.lru_cache(maxsize=1024)
