@@ -211,22 +211,23 @@ def compile_tracked(
         # CXX may name libraries, too.
         if compiler_flags.split([*compiler.options, *flags])[1]:
             try:
-                said = link("-Wl,--trace")
+                trace = link("-Wl,--trace")
             except BuildError as error:
                 if "--trace" not in str(error):
                     raise
-                said = link()  # zig's linker does not tell what it reads
+                trace = link()  # zig's linker does not tell what it reads
         else:
-            said = link()
-        linked = map(os.path.abspath, said.splitlines())
+            trace = link()
+        linked = map(os.path.abspath, trace.splitlines())
         read += filter(os.path.isfile, linked)
-    own = f"{library.parent}{os.sep}"
+    work_files = f"{library.parent}{os.sep}"
     # gcc names a header by the shorter of its path and what links stand for.
-    known = set(map(os.path.realpath, headers.of_strings()))
+    kit_headers = set(map(os.path.realpath, headers.of_strings()))
     return [
         p
         for p in dict.fromkeys(read)
-        if os.path.realpath(p) not in known and not p.startswith(own)
+        if os.path.realpath(p) not in kit_headers
+        and not p.startswith(work_files)
     ]
 
 

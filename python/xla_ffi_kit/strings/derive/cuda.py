@@ -10,19 +10,21 @@ import numpy as np
 from xla_ffi_kit.strings.cuda import source as cuda_source
 from xla_ffi_kit.strings.cuda.kernel import LoopKernel
 from xla_ffi_kit.strings.derive import function as derivative_function
-from xla_ffi_kit.strings.derive.function import Function
+from xla_ffi_kit.strings.derive.function import DifferentiableCode
 from xla_ffi_kit.strings.derive.loops import LoopBody
 from xla_ffi_kit.strings.text import element_types
 from xla_ffi_kit.strings.text.source import OWN
 
 
-def kernel(body: LoopBody, own: LoopKernel, function: Function) -> LoopKernel:
-    """The kernel of a derivative, given that of the string.
+def kernel(
+    body: LoopBody, string: LoopKernel, function: DifferentiableCode
+) -> LoopKernel:
+    """The kernel of a derivative, made like that of the string.
 
     It is compiled when a program is lowered, by what compiles that one.
     """
     return dataclasses.replace(
-        own,
+        string,
         name=function.name,
         sources=functools.partial(_kernel, body, function),
         operands=len(function.operands),
@@ -30,7 +32,7 @@ def kernel(body: LoopBody, own: LoopKernel, function: Function) -> LoopKernel:
 
 
 def _kernel(
-    body: LoopBody, function: Function, dtype: np.dtype[np.generic]
+    body: LoopBody, function: DifferentiableCode, dtype: np.dtype[np.generic]
 ) -> cuda_source.CudaSource:
     """The kernel for arrays of a dtype."""
     cpp = element_types.cpp_type(dtype)
@@ -45,7 +47,9 @@ def _kernel(
         ),
         f"int64_t {OWN}items",
     ]
-    given = ", ".join(f"const __grid_constant__ {p}" for p in parameters)
+    parameter_list = ", ".join(
+        f"const __grid_constant__ {p}" for p in parameters
+    )
     ins = ", ".join(f"{OWN}in{i}.data()" for i in range(operands))
     outs = ", ".join(f"{OWN}out{k}.data()" for k in range(results))
     text = (
@@ -53,7 +57,7 @@ def _kernel(
         '#include "xla_ffi/strings/derive/derived_elements.h"\n'
         f"{body.struct(types)}"
         f'extern "C" __global__ void __launch_bounds__('
-        f"{cuda_source.THREADS}) {cuda_source.SYMBOL}({given}) {{\n"
+        f"{cuda_source.THREADS}) {cuda_source.SYMBOL}({parameter_list}) {{\n"
         f"using T = {cpp};\n"
         f"const {function.cpp} {OWN}function = {function.make};\n"
         f"const T* const {OWN}ins[] = {{{ins}}};\n"

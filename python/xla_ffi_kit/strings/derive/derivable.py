@@ -22,7 +22,12 @@ from xla_ffi_kit.op.spec import (
 from xla_ffi_kit.strings.cuda.kernel import LoopKernel
 from xla_ffi_kit.strings.derive import cuda as derivative_cuda
 from xla_ffi_kit.strings.derive.derivatives import Differentiable, is_float
-from xla_ffi_kit.strings.derive.function import Attributes, Body, Find, Function
+from xla_ffi_kit.strings.derive.function import (
+    Attributes,
+    Body,
+    DifferentiableCode,
+    Find,
+)
 from xla_ffi_kit.strings.derive.inline import InlineBody, Instance, refuse
 from xla_ffi_kit.strings.derive.kernel import Load, String
 from xla_ffi_kit.strings.derive.loops import LoopBody
@@ -49,7 +54,7 @@ def check(name: str, derivatives: object, options: Options) -> bool:
 
 
 def differentiable(
-    found: tuple[Body, Function] | None,
+    code: tuple[Body, DifferentiableCode] | None,
     decorated: Callable[..., object],
     attributes: Attributes,
     flags: Sequence[str],
@@ -61,7 +66,7 @@ def differentiable(
     """What makes the operations that are derivatives.
 
     Args:
-      found: the string.
+      code: the string, and its code; None if it takes no floats.
       decorated: the function that the author decorated.
       attributes: the types of the attributes.
       flags: the author's flags.
@@ -70,9 +75,9 @@ def differentiable(
       load: compiles a source, or takes it from the cache.
       cuda_kernel: what runs on CUDA, if something does.
     """
-    if found is None:
+    if code is None:
         return None
-    body, function = found
+    body, function = code
     on_cuda = shapes = None
     if isinstance(body, LoopBody) and body.rows is None and cuda_kernel:
         on_cuda = functools.partial(derivative_cuda.kernel, body, cuda_kernel)
@@ -97,8 +102,8 @@ def of_inline(
     """The function of `inline`, of which the signature tells the types."""
     name = source.name
     if dtypes is None:
-        wanted = "a function template and dtypes=, for 'kernel'"
-        raise refuse(name, wanted, "a function of fixed types")
+        expected = "a function template and dtypes=, for 'kernel'"
+        raise refuse(name, expected, "a function of fixed types")
     counts, *_ = kernel.declared(
         name, source.operands, kernel_axes, options.get("axes")
     )
@@ -110,11 +115,11 @@ def of_inline(
 
     def find(
         signature: Signature | None, attributes: Attributes
-    ) -> tuple[Body, Function] | None:
+    ) -> tuple[Body, DifferentiableCode] | None:
         if signature is None:
             return None
         body = _body(source, dtypes, signature, attributes, aliases)
-        return None if body is None else (body, body.own(counts, indices))
+        return None if body is None else (body, body.code_of(counts, indices))
 
     return find
 
@@ -147,22 +152,22 @@ def _body(
     of_arrays = zip(*(array.dtypes for array in arrays), strict=True)
     arguments = element_types.template_arguments(source.name, dtypes)
     instances: dict[tuple[int, ...], list[Instance]] = {}
-    for own, short in zip(arguments, of_arrays, strict=True):
+    for argument, short in zip(arguments, of_arrays, strict=True):
         names = tuple(_dtypes.SHORT_NAMES[name] for name in short)
         floats = tuple(i for i, n in enumerate(names) if is_float(n))
         types = tuple(
             element_types.cpp_type(_dtypes.parse("", n)) for n in names
         )
-        made = Instance(tuple(own.split(", ")), names, types)
+        instance = Instance(tuple(argument.split(", ")), names, types)
         count = len(signature.operands)
         if floats and floats[0] < count <= floats[-1]:
-            instances.setdefault(floats, []).append(made)
+            instances.setdefault(floats, []).append(instance)
     if not instances:
         return None
     if len(instances) > 1:
-        wanted = "floats as the same operands and results for all dtypes"
-        raise refuse(source.name, wanted, dtypes)
-    ((floats, found),) = instances.items()
+        expected = "floats as the same operands and results for all dtypes"
+        raise refuse(source.name, expected, dtypes)
+    ((floats, of_floats),) = instances.items()
     results = [result.name for result in signature.results]
     return InlineBody(
         code=source,
@@ -170,7 +175,7 @@ def _body(
             name: element_types.cpp_attribute(name, attributes[name])
             for name in source.attributes  # as the function takes them
         },
-        instances=tuple(found),
+        instances=tuple(of_floats),
         floats=floats,
         outs=len(results),
         aliases={
@@ -184,7 +189,7 @@ def _body(
 
 def _shapes(
     body: InlineBody,
-    function: Function,
+    function: DifferentiableCode,
     decorated: Callable[..., object],
     has_reference: bool,
     operands: Sequence[Typed],
@@ -193,15 +198,15 @@ def _shapes(
     """The shapes, after their ranks, of results that derivatives lack."""
     rows = [
         jax.ShapeDtypeStruct(
-            x.shape[len(x.shape) - len(own.letters) :], x.dtype
+            x.shape[len(x.shape) - len(operand.letters) :], x.dtype
         )
-        for own, x in zip(function.operands, operands, strict=False)
+        for operand, x in zip(function.operands, operands, strict=False)
     ]
     call = functools.partial(decorated, **attributes)
     types = flatten(
         jax.eval_shape(call, *rows) if has_reference else call(*rows)
     )
-    found: dict[str, object] = {}
+    shapes: dict[str, object] = {}
     for k in body.hidden:
         shape = types[k].shape
         if not _check.is_static(shape):
@@ -209,5 +214,5 @@ def _shapes(
                 f"{body.name}: expected known sizes in a derivative of a "
                 f"function with results that are no floats, got {shape}"
             )
-        found[f"{OWN}shape{k}"] = np.array([len(shape), *shape], np.int64)
-    return found
+        shapes[f"{OWN}shape{k}"] = np.array([len(shape), *shape], np.int64)
+    return shapes

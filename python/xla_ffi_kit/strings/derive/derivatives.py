@@ -29,8 +29,8 @@ from xla_ffi_kit.op.spec import (
     of_active,
     targets_of,
 )
-from xla_ffi_kit.strings.derive.function import Function
-from xla_ffi_kit.strings.derive.kernel import Kernel, String
+from xla_ffi_kit.strings.derive.function import DifferentiableCode
+from xla_ffi_kit.strings.derive.kernel import DerivativeKernel, String
 
 # Arrays, tracers, types and what authors return of them: JAX has no one type.
 Value: TypeAlias = Any
@@ -42,7 +42,7 @@ class Differentiable:
     def __init__(
         self,
         string: String,
-        function: Function,
+        function: DifferentiableCode,
         reference: Callable[..., Value] | None,
         results: Callable[..., Value] | None,
     ) -> None:
@@ -51,7 +51,7 @@ class Differentiable:
         self._reference = reference
         self._results = results
         self._made: dict[object, FfiOp[Result]] = {}
-        self._kernels: list[Kernel] = []
+        self._kernels: list[DerivativeKernel] = []
         self.over_rows: Callable[..., Value] | None = None
 
     def jvp(
@@ -74,15 +74,18 @@ class Differentiable:
 
     def targets(self) -> list[str]:
         """The targets of those compiled so far, and of their derivatives."""
-        found: list[str] = []
+        targets: list[str] = []
         for op in list(self._made.values()):
             for handler in op.spec.handlers.values():
-                if isinstance(handler, Kernel) and not handler.is_ready:
+                if (
+                    isinstance(handler, DerivativeKernel)
+                    and not handler.is_ready
+                ):
                     continue
-                found += targets_of(handler)
-            made = op.spec.advanced.differentiate
-            found += [] if made is None else made.targets()
-        return found
+                targets += targets_of(handler)
+            derivatives = op.spec.advanced.differentiate
+            targets += [] if derivatives is None else derivatives.targets()
+        return targets
 
     def report(self) -> str:
         """Where the derivatives come from, and those made so far."""
@@ -91,10 +94,10 @@ class Differentiable:
             way = "forward mode, and reverse mode by a tape"
         on = "cpu" if self._string.on_cuda is None else "cpu and cuda"
         others = "the reference's" if self._reference is not None else "none"
-        made = ", ".join(kernel.how() for kernel in self._kernels)
+        names = ", ".join(kernel.how() for kernel in self._kernels)
         return (
             f"the string's own on {on}, {way}; elsewhere {others}; made so "
-            f"far: {made or 'none'}"
+            f"far: {names or 'none'}"
         )
 
     def _remembered(
@@ -118,16 +121,15 @@ class Differentiable:
 
         def shapes(*values: Value, **attributes: Value) -> Value:
             assert self._results is not None
-            found = self._results(*values[:count], **attributes)
-            return floats(found)
+            return floats(self._results(*values[:count], **attributes))
 
         def transpose(
             cotangents: Value, *operands: Value, **attributes: Value
         ) -> Value:
-            known = operands[:count]
-            given = _filled(self, cotangents, known, attributes)
+            point = operands[:count]
+            filled = _filled(self, cotangents, point, attributes)
             pulled = self.vjp(active, result_axes)
-            return flatten(pulled(*known, *given, **attributes))
+            return flatten(pulled(*point, *filled, **attributes))
 
         return self._make(function, of_reference, shapes, transpose)
 
@@ -142,29 +144,29 @@ class Differentiable:
                 active, values[:count], attributes
             )
             outs, pull = jax.vjp(call, *moving)
-            given = values[count:]
-            found = pull(given if isinstance(outs, tuple) else given[0])
-            return found if len(found) > 1 else found[0]
+            seeds = values[count:]
+            slopes = pull(seeds if isinstance(outs, tuple) else seeds[0])
+            return slopes if len(slopes) > 1 else slopes[0]
 
         def shapes(*values: Value, **attributes: Value) -> Value:
-            found = tuple(
+            types = tuple(
                 jax.ShapeDtypeStruct(values[i].shape, values[i].dtype)
                 for i in active
             )
-            return found if len(found) > 1 else found[0]
+            return types if len(types) > 1 else types[0]
 
         def transpose(
             cotangents: Value, *operands: Value, **attributes: Value
         ) -> Value:
-            known = operands[:count]
-            given = [
+            point = operands[:count]
+            tangents = [
                 jnp.zeros(x.shape, x.dtype) if c is None else c
                 for c, x in zip(
-                    flatten(cotangents), (known[i] for i in active), strict=True
+                    flatten(cotangents), (point[i] for i in active), strict=True
                 )
             ]
             pushed = self.jvp(active, result_axes)
-            return flatten(pushed(*known, *given, **attributes))
+            return flatten(pushed(*point, *tangents, **attributes))
 
         return self._make(function, of_reference, shapes, transpose)
 
@@ -186,7 +188,7 @@ class Differentiable:
 
     def _make(
         self,
-        function: Function,
+        function: DifferentiableCode,
         reference: Callable[..., Value],
         shapes: Callable[..., Value],
         transpose: Callable[..., Value],
@@ -194,21 +196,21 @@ class Differentiable:
         """The operation of a derivative, linear in all but the operands."""
         string = self._string
         named = _named(function, reference, string.decorated)
-        own = named if self._reference is not None else None
+        call = named if self._reference is not None else None
         results = None
-        if own is None:
+        if call is None:
             results = _named(function, shapes, string.decorated)
-        made = Differentiable(string, function, own, results)
+        differentiable = Differentiable(string, function, call, results)
         if function.shared:
-            made.over_rows = made._over_rows
+            differentiable.over_rows = differentiable._over_rows
         advanced = Advanced(
             part_of=string.body.name,
             shared_results=function.sums,
-            differentiate=made,
+            differentiate=differentiable,
         )
         spec = declare.declare(
             function.name,
-            own,
+            call,
             results,
             None,
             string.body.dtypes(function),
@@ -231,20 +233,20 @@ class Differentiable:
         operands have batch axes.
         """
         function = self._function
-        own = function.first_with_rows()
+        first = function.first_with_rows()
         rank, lead = 0, ()
-        if own is not None:
-            rank = operands[own].ndim - len(function.operands[own].letters)
-            lead = operands[own].shape[:rank]
+        if first is not None:
+            rank = operands[first].ndim - len(function.operands[first].letters)
+            lead = operands[first].shape[:rank]
         full = [
-            jnp.broadcast_to(x, (*lead, *x.shape)) if own.is_shared else x
-            for own, x in zip(function.operands, operands, strict=True)
+            jnp.broadcast_to(x, (*lead, *x.shape)) if operand.is_shared else x
+            for operand, x in zip(function.operands, operands, strict=True)
         ]
         op = self._remembered("rows", self._for_rows)
-        found = flatten(op(*full, **attributes))
+        results = flatten(op(*full, **attributes))
         added = tuple(
-            jnp.sum(y, tuple(range(rank))) if own.is_sum else y
-            for own, y in zip(function.outs, found, strict=True)
+            jnp.sum(y, tuple(range(rank))) if out.is_sum else y
+            for out, y in zip(function.outs, results, strict=True)
         )
         return added if len(added) > 1 else added[0]
 
@@ -261,11 +263,11 @@ class Differentiable:
 
         string = self._string
         named = _named(function, of_reference, string.decorated)
-        own = named if reference is not None else None
+        rows_reference = named if reference is not None else None
         spec = declare.declare(
             function.name,
-            own,
-            None if own is not None else self._results,
+            rows_reference,
+            None if rows_reference is not None else self._results,
             None,
             string.body.dtypes(function),
             {
@@ -278,7 +280,7 @@ class Differentiable:
         return ffi_op.of_spec(spec)
 
     def _handlers(
-        self, function: Function, named: Callable[..., Value]
+        self, function: DifferentiableCode, named: Callable[..., Value]
     ) -> dict[str, DeviceKernel]:
         string = self._string
         handlers: dict[str, DeviceKernel] = {
@@ -289,51 +291,51 @@ class Differentiable:
         return handlers
 
     def _kernel(
-        self, function: Function, named: Callable[..., Value]
-    ) -> Kernel:
-        made = Kernel(self._string, function, named)
-        self._kernels.append(made)
-        return made
+        self, function: DifferentiableCode, named: Callable[..., Value]
+    ) -> DerivativeKernel:
+        kernel = DerivativeKernel(self._string, function, named)
+        self._kernels.append(kernel)
+        return kernel
 
 
 def _filled(
-    made: Differentiable,
+    differentiable: Differentiable,
     cotangents: Value,
     operands: Sequence[Value],
     attributes: Mapping[str, Value],
 ) -> list[Value]:
     """Cotangents of all results, zeros for those that are not used."""
-    given = flatten(cotangents)
-    if all(c is not None for c in given):
-        return list(given)
-    types, lead = _types(made, operands, attributes)
+    seeds = flatten(cotangents)
+    if all(c is not None for c in seeds):
+        return list(seeds)
+    types, lead = _types(differentiable, operands, attributes)
     return [
         jnp.zeros((*lead, *t.shape), t.dtype) if c is None else c
-        for c, t in zip(given, types, strict=True)
+        for c, t in zip(seeds, types, strict=True)
     ]
 
 
 def _types(
-    made: Differentiable,
+    differentiable: Differentiable,
     operands: Sequence[Value],
     attributes: Mapping[str, Value],
 ) -> tuple[tuple[Value, ...], tuple[int, ...]]:
     """The types of the results, and batch axes that these types lack."""
-    if made._reference is not None:
-        call = functools.partial(made._reference, **attributes)
+    if differentiable._reference is not None:
+        call = functools.partial(differentiable._reference, **attributes)
         return flatten(floats(jax.eval_shape(call, *operands))), ()
-    assert made._results is not None
-    function, rows, lead = made._function, [], ()
-    for own, x in zip(function.operands, operands, strict=True):
-        rank = x.ndim - len(own.letters)
-        if not own.is_shared:
+    assert differentiable._results is not None
+    function, rows, lead = differentiable._function, [], ()
+    for operand, x in zip(function.operands, operands, strict=True):
+        rank = x.ndim - len(operand.letters)
+        if not operand.is_shared:
             lead = x.shape[:rank]
         rows.append(jax.ShapeDtypeStruct(x.shape[rank:], x.dtype))
-    return flatten(floats(made._results(*rows, **attributes))), lead
+    return flatten(floats(differentiable._results(*rows, **attributes))), lead
 
 
 def _named(
-    function: Function,
+    function: DifferentiableCode,
     call: Callable[..., Value],
     decorated: Callable[..., object],
 ) -> Callable[..., Value]:
@@ -355,11 +357,11 @@ def _named(
         [*operands, *keywords]
     )
     suffix = function.name.partition(".")[2]
-    own = getattr(decorated, "__qualname__", "<none>")
+    qualname = getattr(decorated, "__qualname__", "<none>")
     named.__module__ = getattr(decorated, "__module__", "__main__")
     named.__name__ = function.name
-    named.__qualname__ = f"{own}.{suffix}"
-    named.__doc__ = f"A derivative of {own}."
+    named.__qualname__ = f"{qualname}.{suffix}"
+    named.__doc__ = f"A derivative of {qualname}."
     return named
 
 
@@ -370,5 +372,5 @@ def is_float(dtype: DType) -> bool:
 
 def floats(results: Value) -> Value:
     """The results that have derivatives: an array or a tuple of them."""
-    found = tuple(x for x in flatten(results) if is_float(x.dtype))
-    return found if len(found) != 1 else found[0]
+    numbers = tuple(x for x in flatten(results) if is_float(x.dtype))
+    return numbers if len(numbers) != 1 else numbers[0]

@@ -18,10 +18,12 @@ class Body(Protocol):
     def name(self) -> str:
         """The name of the operation."""
 
-    def source(self, function: Function) -> Source:
+    def source(self, function: DifferentiableCode) -> Source:
         """The file to compile for a derivative."""
 
-    def dtypes(self, function: Function) -> list[str | tuple[str, ...]]:
+    def dtypes(
+        self, function: DifferentiableCode
+    ) -> list[str | tuple[str, ...]]:
         """The dtypes of the operands of a derivative, as `FfiOp` takes them."""
 
     def with_remedy(self, error: str) -> str:
@@ -29,10 +31,10 @@ class Body(Protocol):
 
 
 Attributes: TypeAlias = Mapping[str, AttributeType]
-# A string and its function, given its handler's signature and the types of its
+# A string and its function, from its handler's signature and the types of its
 # attributes; None if it takes no floats.
 Find: TypeAlias = Callable[
-    [Signature | None, Attributes], "tuple[Body, Function] | None"
+    [Signature | None, Attributes], "tuple[Body, DifferentiableCode] | None"
 ]
 
 
@@ -74,7 +76,7 @@ class Out:
 
 
 @dataclasses.dataclass(frozen=True)
-class Function:
+class DifferentiableCode:
     """A string or one of its derivatives, as a function in C++.
 
     Attributes:
@@ -115,7 +117,7 @@ class Function:
 
     def jvp(
         self, active: Sequence[int], result_axes: Sequence[int]
-    ) -> Function:
+    ) -> DifferentiableCode:
         """The tangents of the results, along those of active operands."""
         moving = [
             dataclasses.replace(x, name=f"d_{x.name}", is_active=False)
@@ -129,7 +131,7 @@ class Function:
 
     def vjp(
         self, active: Sequence[int], result_axes: Sequence[int]
-    ) -> Function:
+    ) -> DifferentiableCode:
         """The cotangents of active operands, from those of the results."""
         count = len(self.operands)  # and names that no operand has
         moving = [
@@ -149,7 +151,7 @@ class Function:
         ]
         return self._derived("Vjp", active, moving, outs)
 
-    def without_shared(self) -> Function:
+    def without_shared(self) -> DifferentiableCode:
         """The same with rows of their own for shared operands."""
         return dataclasses.replace(
             self,
@@ -172,8 +174,8 @@ class Function:
 
     def first_with_rows(self) -> int | None:
         """The first operand that is not shared."""
-        every = enumerate(self.operands)
-        return next((i for i, x in every if not x.is_shared), None)
+        operands = enumerate(self.operands)
+        return next((i for i, x in operands if not x.is_shared), None)
 
     def _derived(
         self,
@@ -181,7 +183,7 @@ class Function:
         active: Sequence[int],
         moving: Sequence[Operand],
         outs: Sequence[Out],
-    ) -> Function:
+    ) -> DifferentiableCode:
         cpp = f"kit::{self.form}{kind}<{self.cpp}, {self.bits(active)}u>"
         operands = [
             dataclasses.replace(x, is_active=x.is_active or i in active)
@@ -193,7 +195,7 @@ class Function:
                 name += "_"
             operands.append(dataclasses.replace(x, name=name))
         bits = sum(1 << i for i in active)
-        return Function(
+        return DifferentiableCode(
             name=f"{self.name}.{kind.lower()}{bits}",
             cpp=cpp,
             make=f"{cpp}{{{self.make}}}",
@@ -203,7 +205,7 @@ class Function:
         )
 
 
-def own(
+def of_string(
     name: str,
     cpp: str,
     make: str,
@@ -213,9 +215,9 @@ def own(
     shared: Sequence[int],
     numbers: Sequence[int],
     outs_like: Sequence[int],
-) -> Function:
+) -> DifferentiableCode:
     """The string itself."""
-    return Function(
+    return DifferentiableCode(
         name=name,
         cpp=cpp,
         make=make,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_ffi_kit.errors import BuildError
 from xla_ffi_kit.strings.derive import function as derivative_function
-from xla_ffi_kit.strings.derive.function import Function
+from xla_ffi_kit.strings.derive.function import DifferentiableCode
 from xla_ffi_kit.strings.text import remedies
 from xla_ffi_kit.strings.text.source import (
     OF,
@@ -70,9 +70,11 @@ class InlineBody:
     def _ins(self) -> int:
         return len(self.code.operands)
 
-    def own(self, axes: Sequence[int], shared: Sequence[int]) -> Function:
+    def code_of(
+        self, axes: Sequence[int], shared: Sequence[int]
+    ) -> DifferentiableCode:
         """The function itself."""
-        return derivative_function.own(
+        return derivative_function.of_string(
             self.name,
             self._type(),
             f"{OWN}of_row({OWN}i)",
@@ -84,20 +86,22 @@ class InlineBody:
             outs_like=[i for i in self.floats if i >= self._ins],
         )
 
-    def dtypes(self, function: Function) -> list[str | tuple[str, ...]]:
+    def dtypes(
+        self, function: DifferentiableCode
+    ) -> list[str | tuple[str, ...]]:
         """The dtypes of the operands of a derivative, for each instance."""
         like = [x.like for x in function.operands]
-        found = [
+        dtypes = [
             tuple(instance.dtypes[i] for i in like)
             for instance in self.instances
         ]
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(dtypes))
 
     def with_remedy(self, error: str) -> str:
         """A compiler's error in a derivative, with the remedy."""
         return remedies.of_slopes(error, "kit::Accumulate<T>")
 
-    def source(self, function: Function) -> Source:
+    def source(self, function: DifferentiableCode) -> Source:
         """The file to compile for a derivative."""
         types = self._template("b")
         shapes = {f"{OWN}shape{k}": "kit::Array<int64_t>" for k in self.hidden}
@@ -141,13 +145,15 @@ class InlineBody:
     def _template(self, letter: str) -> list[str]:
         """Names of types: the template's arguments ("t"), those of arrays."""
         first = self.instances[0]
-        own = first.arguments if letter == "t" else first.types
-        return [f"{OWN}{letter}{i}" for i in range(len(own))]
+        types = first.arguments if letter == "t" else first.types
+        return [f"{OWN}{letter}{i}" for i in range(len(types))]
 
     def _called(self, number: str) -> str:
         """The author's function, for numbers of a type."""
-        own = (f"kit::NumberFor<{t}, {number}>" for t in self._template("t"))
-        return f"&{self.code.function}<{', '.join(own)}>"
+        arguments = (
+            f"kit::NumberFor<{t}, {number}>" for t in self._template("t")
+        )
+        return f"&{self.code.function}<{', '.join(arguments)}>"
 
     def _struct(self) -> str:
         """The function as one of rows of floats, in derived.h's sense."""
@@ -168,7 +174,7 @@ class InlineBody:
             "}\n};\n"
         )
 
-    def _run(self, function: Function) -> str:
+    def _run(self, function: DifferentiableCode) -> str:
         types = self._template("b")
         floats = ", ".join(types[i] for i in self.floats)
         first = function.first_with_rows()
@@ -203,7 +209,7 @@ class InlineBody:
         ]
         return "\n".join(lines) + "\n"
 
-    def _parts(self, function: Function) -> str:
+    def _parts(self, function: DifferentiableCode) -> str:
         """What a row's call of the author's function has."""
         operands = [_part(function, i) for i in range(self._ins)]
         results = [
@@ -211,12 +217,12 @@ class InlineBody:
         ]
         aliases = [str(self.aliases.get(i, -1)) for i in range(self._ins)]
         types = ", ".join(self.attributes.values())
-        given = ", ".join(f"{OF}{name}" for name in self.attributes)
+        attributes = ", ".join(f"{OF}{name}" for name in self.attributes)
         groups = [", ".join(group) for group in (operands, results, aliases)]
         braced = ", ".join(f"{{{group}}}" for group in groups)
-        return f"{braced}, std::tuple<{types}>({given})"
+        return f"{braced}, std::tuple<{types}>({attributes})"
 
-    def _shape(self, function: Function, like: int) -> str:
+    def _shape(self, function: DifferentiableCode, like: int) -> str:
         """The shape of a result, which some array of a derivative has."""
         if like not in self.floats:
             return f"kit::ShapeOf({OF}{OWN}shape{like - self._ins})"
@@ -229,7 +235,7 @@ class InlineBody:
         lead = f"{OWN}out{k}.rank() - {axes}"
         return f"kit::PartOf({OWN}out{k}, {lead}, 0)"
 
-    def _checks(self, function: Function) -> list[str]:
+    def _checks(self, function: DifferentiableCode) -> list[str]:
         """Refuses operands that are floats whatever the template is for."""
         number = "kit::Dual<float, 1>"
         called = f"decltype({self._called(number)})"
@@ -243,17 +249,17 @@ class InlineBody:
         ]
 
 
-def _lead(function: Function, i: int) -> str:
+def _lead(function: DifferentiableCode, i: int) -> str:
     """How many batch axes an operand has."""
     return f"{OWN}in{i}.rank() - {len(function.operands[i].letters)}"
 
 
-def _part(function: Function, i: int) -> str:
+def _part(function: DifferentiableCode, i: int) -> str:
     """An operand's part of a row, or all of one that rows share."""
     row = "0" if function.operands[i].is_shared else f"{OWN}i"
     return f"kit::PartOf({OWN}in{i}, {_lead(function, i)}, {row})"
 
 
 def refuse(name: str, expected: str, got: object) -> BuildError:
-    """The error of a function that has no derivatives of its own."""
+    """The error of a function that cannot be differentiated."""
     return BuildError(f"{name}: derivatives: expected {expected}, got {got}")

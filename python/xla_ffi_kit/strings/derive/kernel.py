@@ -14,7 +14,7 @@ from xla_ffi_kit.op.spec import (
     KernelAttributes,
     Request,
 )
-from xla_ffi_kit.strings.derive.function import Body, Function
+from xla_ffi_kit.strings.derive.function import Body, DifferentiableCode
 from xla_ffi_kit.strings.text.source import Source
 from xla_ffi_kit.strings.text.targets import RenamedLibrary
 
@@ -50,18 +50,21 @@ class String:
     flags: Sequence[str]
     has_fallback: bool
     load: Load
-    on_cuda: Callable[[Function], DeviceKernel] | None = None
+    on_cuda: Callable[[DifferentiableCode], DeviceKernel] | None = None
     shapes: (
         Callable[[Sequence[Typed], Mapping[str, object]], Mapping[str, object]]
         | None
     ) = None
 
 
-class Kernel(DeviceKernel):
+class DerivativeKernel(DeviceKernel):
     """The handler of a derivative, which is compiled when it is lowered."""
 
     def __init__(
-        self, string: String, function: Function, named: Callable[..., object]
+        self,
+        string: String,
+        function: DifferentiableCode,
+        named: Callable[..., object],
     ) -> None:
         self._string = string
         self._function = function
@@ -84,8 +87,8 @@ class Kernel(DeviceKernel):
         def attributes(operands: Sequence[Typed]) -> Mapping[str, object]:
             if string.shapes is None:
                 return dict(request.attributes)
-            given = string.shapes(operands, request.plain_attributes)
-            return {**request.attributes, **given}
+            shapes = string.shapes(operands, request.plain_attributes)
+            return {**request.attributes, **shapes}
 
         return attributes
 
@@ -93,14 +96,14 @@ class Kernel(DeviceKernel):
         string = self._string
         source = string.body.source(self._function)
         try:
-            own = string.load(source, self._named, (*_FLAGS, *string.flags))
+            library = string.load(source, self._named, (*_FLAGS, *string.flags))
         except NoCompilerError as error:
             if string.has_fallback:
                 return False
             raise NoCompilerError(f"{self._function.name}: {error}") from None
         except BuildError as error:
             raise BuildError(string.body.with_remedy(str(error))) from None
-        self.library, self.target = own, own.target
+        self.library, self.target = library, library.target
         return True
 
     def how(self) -> str:
@@ -119,6 +122,6 @@ class Kernel(DeviceKernel):
 
     def by(self, target: str) -> DeviceKernel:
         """The same for a handler that somebody else has registered."""
-        made = Kernel(self._string, self._function, self._named)
-        made.target, made._is_registered = target, True
-        return made
+        kernel = DerivativeKernel(self._string, self._function, self._named)
+        kernel.target, kernel._is_registered = target, True
+        return kernel

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from xla_ffi_kit.strings.derive import derivatives
 from xla_ffi_kit.strings.derive import function as derivative_function
-from xla_ffi_kit.strings.derive.function import Find, Function
+from xla_ffi_kit.strings.derive.function import DifferentiableCode, Find
 from xla_ffi_kit.strings.text import element_types, loops, remedies
 from xla_ffi_kit.strings.text.element_types import DTypes
 from xla_ffi_kit.strings.text.loops import Elements, Parameters, Rows
@@ -46,17 +46,17 @@ class LoopBody:
     rows: Rows | None
     lanes: bool
 
-    def own(
+    def code_of(
         self,
         operands: Sequence[str],
         axes: Sequence[int],
         shared: Sequence[int],
         outs: int,
-    ) -> Function:
+    ) -> DifferentiableCode:
         """The string itself."""
         members = ", ".join(f"{OF}{name}" for name in self.attributes)
         count = len(operands)
-        return derivative_function.own(
+        return derivative_function.of_string(
             self.name,
             STRUCT,
             f"{STRUCT}{{{members}}}",
@@ -68,7 +68,9 @@ class LoopBody:
             outs_like=range(count, count + outs),
         )
 
-    def dtypes(self, function: Function) -> list[str | tuple[str, ...]]:
+    def dtypes(
+        self, function: DifferentiableCode
+    ) -> list[str | tuple[str, ...]]:
         """All operands have one dtype."""
         return list(self.floats)
 
@@ -89,7 +91,7 @@ class LoopBody:
             f"struct {STRUCT} {{\n{members}{self.text}}};\n"
         )
 
-    def source(self, function: Function) -> Source:
+    def source(self, function: DifferentiableCode) -> Source:
         """The file to compile for a derivative."""
         header = "derived_lanes.h" if self.lanes else "differentiate.h"
         parameters = derivative_function.parameters(
@@ -120,7 +122,7 @@ class LoopBody:
         )
         return loops.in_lanes(source) if self.lanes else source
 
-    def _loop(self, function: Function) -> str:
+    def _loop(self, function: DifferentiableCode) -> str:
         if self.rows is None:
             return _elements(function)
         return _rows(function, self.lanes)
@@ -139,7 +141,9 @@ def of_elements(code: Elements, dtypes: DTypes) -> Find:
     ]
     body = _body(code, lines, dtypes)
     none = [0] * len(parameters.operands)
-    function = body.own(parameters.operands, none, (), len(parameters.results))
+    function = body.code_of(
+        parameters.operands, none, (), len(parameters.results)
+    )
     return lambda *_: (body, function)
 
 
@@ -161,7 +165,7 @@ def of_rows(
         "}",
     ]
     body = _body(code, lines, dtypes, lanes)
-    function = body.own(
+    function = body.code_of(
         parameters.operands,
         code.kernel_axes,
         code.shared,
@@ -210,7 +214,7 @@ def _body(
     )
 
 
-def _elements(function: Function) -> str:
+def _elements(function: DifferentiableCode) -> str:
     ins = ", ".join(f"{OWN}in{i}.data()" for i in range(len(function.operands)))
     outs = ", ".join(f"{OWN}out{i}.data()" for i in range(len(function.outs)))
     return (
@@ -219,7 +223,7 @@ def _elements(function: Function) -> str:
     )
 
 
-def _rows(function: Function, in_lanes: bool) -> str:
+def _rows(function: DifferentiableCode, in_lanes: bool) -> str:
     count = len(function.operands)
     first = function.first_with_rows()
     assert first is not None
