@@ -1994,6 +1994,31 @@ IDIOMS = [
         kind="shared",
     ),
     Idiom(
+        "kit::scan over the cells of soft-DTW",
+        """
+        std::vector<A> line(w.size() + 1, A(1e3f));
+        line[0] = 0;
+        for (int64_t i = 0; i < x.size(); ++i) {
+          A corner = line[0], left = 1e3f;
+          line[0] = 1e3f;
+          kit::scan(w.size(), corner, left,
+                    [&]<typename A>(int64_t j, A& corner, A& left) {
+            const A up = line[j + 1], d = x[i] - w[j];
+            const A low = std::min(corner, std::min(left, up));
+            left = d * d + low -
+                   std::log(std::exp(low - corner) + std::exp(low - left) +
+                            std::exp(low - up));
+            line[j + 1] = left;
+            corner = up;
+          });
+        }
+        out[0] = line[w.size()];
+        """,
+        before="#include <vector>",
+        kind="shared",
+        m=1,
+    ),
+    Idiom(
         "kit::scan of two results, backwards",
         """
         A s = 0;

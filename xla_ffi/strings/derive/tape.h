@@ -246,7 +246,7 @@ class Steps {
     if (size <= block().size()) return true;
     if (size < 2 * block().size()) size = 2 * block().size();
     if (size > most_bytes || other().Allocate(size) == nullptr) return false;
-    std::memcpy(other().data(), block().data(), used);
+    if (used != 0) std::memcpy(other().data(), block().data(), used);
     block().Free();
     which_ = 1 - which_;
     top_ = block().data() + used;
