@@ -327,13 +327,13 @@ def rows(
             before,
             before_place,
         )
-        source = code.source(dtypes, lanes)
         is_derived = derivable.check(name, derivatives, options)
         for option, is_on in (("lanes=True", lanes), (_KERNEL, is_derived)):
             if is_on:
                 form = _form(name, option, "A", dtypes)
                 pieces = [(before, before_place), (body, place)]
                 type_questions.check(name, form, pieces)
+        source = code.source(dtypes, lanes)
         kernels = functools.partial(cuda_source.of_rows, code)
         cuda = on_cuda(parameters, kernels, dtypes, flags, platforms)
         find = None
