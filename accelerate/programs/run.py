@@ -35,10 +35,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import environments
-import measuring
 import numpy as np
 import page
 from worker import Worker
+
+import measuring
 
 HERE = pathlib.Path(__file__).absolute().parent
 # The folders that a process imports from: the tables' modules, and the timer.
