@@ -53,7 +53,7 @@ def c_function(
     The kit compiles a handler that calls the function, on CPUs.
 
     A function of numbers computes elementwise. All operands have one shape, and
-    exactly the types of its parameters; what it returns is the result:
+    exactly the types of its parameters; what it returns is the result::
 
       jn = c_function("double(int n, double x)", library="libm.so.6",
                       symbol="jn")
@@ -61,7 +61,7 @@ def c_function(
     A function of arrays computes a row at a time. The declaration says the axes
     of a row, and what C does not: an array is an operand if it is `const`, and
     otherwise `in`, `out`, `inout`, `scratch` or `status`; `=` gives a parameter
-    a value, and `a(m, n)` is an array in Fortran's order:
+    a value, and `a(m, n)` is an array in Fortran's order::
 
       gesv = c_function('''
           void dgesv(int* n, int* nrhs, in double a(n, n), int* lda = n,
@@ -71,7 +71,7 @@ def c_function(
 
     See docs/pip.md for all of it. An integer with the name of an axis is its
     size, by value or by reference. The axes of a declaration without arrays are
-    those of `axes`, by default one, `n`:
+    those of `axes`, by default one, `n`::
 
       c_function("void(const double* a, const double* x, out double* y,
                  int64_t m, int64_t n)", address, name="gemv",
