@@ -1829,6 +1829,22 @@ IDIOMS = [
         n=20,
     ),
     Idiom(
+        "kit::scan whose step catches everything",
+        """
+        A s = 1;
+        kit::scan(x.size(), s, [&]<typename A>(int64_t i, A& s) {
+          try {
+            A sum = 0;
+            for (int64_t j = 0; j <= i; ++j) sum += x[j] * x[j];
+            out[i] = s = 0.5f * s + sum / (i + 1);
+          } catch (...) {
+            s = 0;
+          }
+        });
+        """,
+        n=20,
+    ),
+    Idiom(
         "kit::scan of more numbers than a step has slots for",
         """
         A a[13];

@@ -104,10 +104,13 @@ Call<F, Var<T>> Recorded(const F& f, const Row<const T>* x,
     const bool are_loops = tape.steps.AreLoops();
     try {
       call.Run(f);
-      if (tape.IsWhole()) return call;
     } catch (const Steps::Again&) {
-      // Of ids of a tape that is too short nothing follows.
-      if (!tape.IsWhole()) tape.steps.SetLoops(are_loops);
+    }
+    if (!tape.IsWhole()) {
+      // From the ids of a tape that is too short nothing follows.
+      tape.steps.SetLoops(are_loops);
+    } else if (!tape.steps.HaveFailed()) {
+      return call;
     }
   }
 }

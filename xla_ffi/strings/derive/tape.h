@@ -216,14 +216,17 @@ class TapeError : public std::exception {
 // be.
 class Steps {
  public:
-  // A row that has to run once more.
+  // What ends a row that has to run once more.
   struct Again {};
 
   // Forgets all.
   void Begin() {
     top_ = block().data();
-    is_in_step_ = is_used_ = false;
+    is_in_step_ = is_used_ = has_failed_ = false;
   }
+  // Whether the row has to run once more, also if its code caught what was
+  // thrown.
+  bool HaveFailed() const { return has_failed_; }
   // Whether a scan is a loop whose numbers are on the tape: another scan's step
   // runs, or the row has a step that jets cannot follow.
   bool AreLoops() const { return are_loops_ || is_in_step_; }
@@ -308,10 +311,12 @@ class Steps {
     } else {
       are_loops_ = true;
     }
+    has_failed_ = true;
     throw Again();
   }
   [[noreturn]] __attribute__((cold, noinline)) void Full() {
     rows_each_ *= 2;
+    has_failed_ = true;
     throw Again();
   }
   KIT_NUMBER_INLINE char* Extend(size_t bytes) {
@@ -328,6 +333,7 @@ class Steps {
   Block blocks_[2];
   int which_ = 0, first_ = 0, most_ = 0;
   bool is_in_step_ = false, is_used_ = false, are_loops_ = false;
+  bool has_failed_ = false;
 };
 
 // Rows of numbers, one behind the other.
