@@ -114,7 +114,7 @@ def double_of(module, number, flags=""):
     ],
 )
 def test_other_code_of_the_same_name(folder, module, target):
-    sources = ((2,), (3,), (2,), (3, ', flags=["-O1"]'), (2,))
+    sources = ((2,), (3,), (2,), (3, ', flags=["-g"]'), (2,))
     ops = [double_of(module, *each) for each in sources]
     assert [float(op(np.float32(1))) for op in ops] == [2, 3, 2, 3, 2]
     targets = [op.spec.handlers["cpu"] for op in ops]
