@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from accelerate_data import bits, check_equal
-from jax.extend.random import threefry2x32_p, threefry_2x32
+from jax.extend.random import threefry_2x32
 
 import xla_ffi_accelerate
 
@@ -44,10 +44,6 @@ def test_long_draws_and_keys(partitionable):
             "fold_in": (fold, (np.arange(300),)),
             "raw keys": (jax.vmap(jax.random.split), (data,)),
             "hash": (hashed, (data[0], counters)),
-            "a key's word for all counters": (
-                threefry2x32_p.bind,
-                (data[0, 0], *np.tile(counters, (3, 1))),
-            ),
             "many": (jax.vmap(drawn(8, (600,))), (KEYS,)),
             "nested": (nested, (KEYS.reshape(7, 10),)),
         }
