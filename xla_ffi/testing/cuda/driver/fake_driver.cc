@@ -31,6 +31,8 @@ FakeDriver& State() {
 
 // Notes a call; the status that it shall fail with, or 0.
 int Call(const std::string& function, const std::string& about = "") {
+  // Kernels start on several of XLA's threads at once.
+  const std::lock_guard<std::recursive_mutex> lock(mutex);
   State().calls.push_back(about.empty() ? function : function + " " + about);
   const auto failure = State().failures.find(function);
   return failure == State().failures.end() ? 0 : failure->second;
