@@ -39,6 +39,11 @@ def is_static(*shapes: Shape) -> bool:
     return all(isinstance(size, int) for shape in shapes for size in shape)
 
 
+def is_inexact(x: Typed) -> bool:
+    """Whether an array may have a tangent other than zero: it has floats."""
+    return jnp.issubdtype(x.dtype, np.inexact)
+
+
 def array(op: str, name: str, value: ArrayLike) -> jax.Array:
     """Returns `value` as a JAX array; TypeError if that is impossible."""
     if _jax_hooks.is_traced(value):

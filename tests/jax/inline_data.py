@@ -1,6 +1,7 @@
 """What tests of strings share: a cache of their own, builds, comparisons."""
 
 import ctypes
+import importlib.util
 import os
 import shutil
 import tempfile
@@ -34,6 +35,19 @@ def no_compiler(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+
+
+def use_compiler(compiler, monkeypatch):
+    """Has strings compiled by "g++", "clang++" or "zig", or skips the test."""
+    if compiler == "zig":  # of PyPI, where there is no other
+        if importlib.util.find_spec("ziglang") is None:
+            pytest.skip("not installed: pip install xla_ffi_kit[inline]")
+        monkeypatch.delenv("CXX", raising=False)
+        monkeypatch.setenv("PATH", "")
+    elif shutil.which(compiler) is None:
+        pytest.skip(f"there is no {compiler}")
+    else:
+        monkeypatch.setenv("CXX", compiler)
 
 
 def program(path, *lines):

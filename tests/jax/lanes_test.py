@@ -3,15 +3,13 @@
 idioms_test has what people write, and function_slopes_test every function.
 """
 
-import importlib.util
 import pathlib
-import shutil
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inline_data import close
+from inline_data import close, use_compiler
 
 import xla_ffi_kit
 
@@ -208,15 +206,7 @@ void double_it(kit::In<float> x, kit::Out<float> y) {
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++", "zig"])
 def test_every_compiler(compiler, monkeypatch):
-    if compiler == "zig":  # of PyPI, where there is no other
-        if importlib.util.find_spec("ziglang") is None:
-            pytest.skip("not installed: pip install xla_ffi_kit[inline]")
-        monkeypatch.delenv("CXX", raising=False)
-        monkeypatch.setenv("PATH", "")
-    elif shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
-    else:
-        monkeypatch.setenv("CXX", compiler)
+    use_compiler(compiler, monkeypatch)
     options = _OPTIONS | _SHAPE
     op = xla_ffi_kit.rows(_FILTER, lanes=True, **options)(_shapes)
     assert "in lanes of" in _rows(op)

@@ -4,14 +4,12 @@ idioms_test has what people write in its steps, in every form.
 """
 
 import functools
-import importlib.util
-import shutil
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from inline_data import close, error_of
+from inline_data import close, error_of, use_compiler
 from jax import lax
 
 import xla_ffi_kit
@@ -119,15 +117,7 @@ def test_lanes():
 
 @pytest.mark.parametrize("compiler", ["g++", "clang++", "zig"])
 def test_every_compiler(compiler, monkeypatch):
-    if compiler == "zig":  # of PyPI, where there is no other
-        if importlib.util.find_spec("ziglang") is None:
-            pytest.skip("not installed: pip install xla_ffi_kit[inline]")
-        monkeypatch.delenv("CXX", raising=False)
-        monkeypatch.setenv("PATH", "")
-    elif shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
-    else:
-        monkeypatch.setenv("CXX", compiler)
+    use_compiler(compiler, monkeypatch)
     operands = _operands()
     # Without AVX, which zig does not do without, a number's slopes are in
     # several vectors.

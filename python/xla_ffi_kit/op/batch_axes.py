@@ -189,13 +189,14 @@ def in_turn(function: Callable[..., _R], axes: MappedAxes) -> Callable[..., _R]:
 
 
 def absent_axes(
-    spec: OpSpec, operands: Sequence[Typed]
+    spec: OpSpec, operands: Sequence[Typed], count: int | None = None
 ) -> list[tuple[int, ...]]:
-    """Which of the axes that `depth` counts each operand does not have.
+    """Which of the first `count` batch axes each operand does not have.
 
-    Of an operand that is not shared, they are there with size one.
+    By default, of those that `depth` counts. Of an operand that is not shared,
+    they are there with size one.
     """
-    levels = tuple(range(spec.depth(operands)))
+    levels = tuple(range(spec.depth(operands) if count is None else count))
     lead = leading_shape(spec, operands) if levels else ()
     return [
         levels[spec.batch_rank(i, x) :]
@@ -206,11 +207,13 @@ def absent_axes(
 
 
 def mapped_axes(
-    spec: OpSpec, operands: Sequence[Typed]
+    spec: OpSpec, operands: Sequence[Typed], count: int | None = None
 ) -> Iterator[MappedAxes]:
-    """For each axis that `depth` counts, which operands have it; last first."""
-    absent = absent_axes(spec, operands)
-    for level in reversed(range(spec.depth(operands))):
+    """For each of the axes of `absent_axes`, last first, who has it."""
+    absent = absent_axes(spec, operands, count)
+    if count is None:
+        count = spec.depth(operands)
+    for level in reversed(range(count)):
         yield tuple(None if level in axes else 0 for axes in absent)
 
 

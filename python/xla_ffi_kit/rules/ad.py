@@ -17,7 +17,7 @@ import numpy as np
 from jax.interpreters import ad
 
 from xla_ffi_kit import _jax_hooks
-from xla_ffi_kit._check import Typed
+from xla_ffi_kit._check import Typed, is_inexact
 from xla_ffi_kit.errors import NotDifferentiableError
 from xla_ffi_kit.op import batch_axes, rule_checks
 from xla_ffi_kit.op.attribute_values import AttributeValues
@@ -127,7 +127,7 @@ def _kernel_jvp(
     axes = [
         len(t.shape) - (depth if i in spec.shared_results else rank)
         for i, t in enumerate(types)
-        if _is_inexact(t)
+        if is_inexact(t)
     ]
     outs = _jax_hooks.bind(spec.primitive, primals, attributes)
     if not axes:
@@ -147,7 +147,7 @@ def _kernel_jvp(
     slopes = push_forward(*operands, **attributes.for_reference)
     remaining = iter(flatten(slopes))
     return outs, [
-        next(remaining) if _is_inexact(o) else _no_tangent(o) for o in outs
+        next(remaining) if is_inexact(o) else _no_tangent(o) for o in outs
     ]
 
 
@@ -197,7 +197,7 @@ def _author_jvp(
     ]
     return checked, [
         rule_checks.like(spec, "jvp: tangent result", i, slope, out)
-        if _is_inexact(out)
+        if is_inexact(out)
         else _no_tangent(out)
         for i, (slope, out) in enumerate(zip(slopes, checked, strict=True))
     ]
@@ -208,7 +208,7 @@ def _instantiated(
 ) -> tuple[batch_axes.Tangent, ...]:
     return tuple(
         np.zeros(p.shape, jax.dtypes.float0)
-        if _is_zero(t) and not _is_inexact(p)
+        if _is_zero(t) and not is_inexact(p)
         else ad.instantiate_zeros(t)
         for p, t in zip(primals, tangents, strict=True)
     )
@@ -242,7 +242,7 @@ def _author_vjp(
     for i, (out, type_) in enumerate(zip(outs, results.types, strict=True)):
         rule_checks.like(spec, "vjp: fwd: result", i, out, type_)
     return outs, [
-        t if _is_inexact(o) else _no_tangent(o)
+        t if is_inexact(o) else _no_tangent(o)
         for t, o in zip(slopes, outs, strict=True)
     ]
 
@@ -282,7 +282,7 @@ def _custom_vjp(
         what = "vjp: bwd: cotangent"
         return tuple(
             None
-            if slopes[operand.position] is None or not _is_inexact(row)
+            if slopes[operand.position] is None or not is_inexact(row)
             else rule_checks.like(spec, what, i, slopes[operand.position], row)
             for i, (operand, row) in enumerate(
                 zip(spec.operands, rows, strict=True)
@@ -405,16 +405,11 @@ def _is_zero(value: object) -> bool:
     return isinstance(value, ad.Zero)
 
 
-def _is_inexact(x: Typed) -> bool:
-    """Whether an operand or result may have a tangent other than zero."""
-    return jnp.issubdtype(x.dtype, np.inexact)
-
-
 def _no_tangent(primal: jax.Array) -> ad.Zero:
     return ad.Zero(jax.typeof(primal).to_tangent_aval())
 
 
 def _sum_tangents(primal: jax.Array, tangents: Values) -> Tangent:
-    if not _is_inexact(primal):
+    if not is_inexact(primal):
         return _no_tangent(primal)
     return functools.reduce(operator.add, tangents)

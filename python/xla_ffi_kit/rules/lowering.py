@@ -234,9 +234,8 @@ def _partitions_itself(call: HandlerCall, function: Function) -> bool:
     try:
         text = str(jax.make_jaxpr(run)(*types))
     except Exception:
-        return (
-            True  # It may need the mesh. Its lowering will raise, if it does.
-        )
+        # It may need the mesh. Its lowering will raise, if it does.
+        return True
     return any(word in text for word in _SPLITS)
 
 

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit import _jax_hooks
-from xla_ffi_kit._check import Shape, Typed
+from xla_ffi_kit._check import Typed, is_inexact
 from xla_ffi_kit.op import batch_axes, rule_checks
 from xla_ffi_kit.op import operands as call_operands
 from xla_ffi_kit.op.attribute_values import AttributeValues
@@ -289,29 +289,16 @@ def over_rows(
     moving: Mapping[int, jax.Array],
 ) -> _T:
     """`function` of each row of results, operands and tangents of operands."""
-    lead: Shape = batch_axes.leading_shape(spec, operands)
-    levels = tuple(range(len(lead)))
-    # The batch axes that an operand has not, or of which it has one.
-    lacking = [
-        levels[spec.batch_rank(i, x) :]
-        if i in spec.shared
-        else tuple(at for at in levels if x.shape[at] != lead[at])
-        for i, x in enumerate(operands)
-    ]
+    count = len(batch_axes.leading_shape(spec, operands))
+    absent = batch_axes.absent_axes(spec, operands, count)
 
     def whole(i: int, x: jax.Array) -> jax.Array:
-        return x if i in spec.shared else x.squeeze(lacking[i])
+        return x if i in spec.shared else x.squeeze(absent[i])
 
-    for level in reversed(levels):
-        axes = tuple(None if level in axes else 0 for axes in lacking)
+    for axes in batch_axes.mapped_axes(spec, operands, count):
         function = jax.vmap(function, (0, axes, {i: axes[i] for i in moving}))
     return function(
         tuple(outs),
         tuple(whole(i, x) for i, x in enumerate(operands)),
         {i: whole(i, t) for i, t in moving.items()},
     )
-
-
-def is_inexact(x: Typed) -> bool:
-    """Whether a number may have a tangent other than zero."""
-    return jnp.issubdtype(x.dtype, np.inexact)
