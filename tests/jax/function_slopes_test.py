@@ -291,19 +291,24 @@ _EXCEPTIONS = (
     ),
     (
         "",
-        r"std::(pow\(x, (0.5f|y)\)|cbrt\b)",
+        r"std::(pow\(x, (0.5f|y)\)|(cbrt|atan2)\b)",
         "",
         _is_tiny,
         "XLA's threads read 32 bits of it as 0, as the C library does not know",
     ),
     (
         "",
-        r"std::hypot\b",
-        "forward|x|y",
-        lambda x, y: (
-            (np.abs(x) <= _TINY) & (np.abs(y) <= _TINY) & ((x != 0) | (y != 0))
-        ),
+        r"std::hypot\(x, A",
+        "",
+        _is_tiny,
         "XLA's threads may read 32 bits of it as 0, where the slope is 0.5",
+    ),
+    (
+        "",
+        r"std::hypot\(x, y",
+        "",
+        lambda x, y: (np.abs(x) <= _TINY) & (np.abs(y) <= _TINY),
+        "the same, of both",
     ),
     (
         "lanes",
