@@ -326,9 +326,10 @@ S OneLessSquare(const S& x) {
 template <typename S>
 S AreaSlopeOf(const S& x, int sign) {
   const S size = x * SignOf(x);
-  const S square = sign > 0 ? S(x * x + S(1)) : S((x - S(1)) * (x + S(1)));
-  return S(where(value(size) > Plain<S>(1e9), S(S(1) / size),
-                 S(S(1) / RootOf(square))));
+  const auto is_large = value(size) > Plain<S>(1e9);
+  const S z = where(is_large, S(2), x);  // no infinite factor of what is unused
+  const S square = sign > 0 ? S(z * z + S(1)) : S((z - S(1)) * (z + S(1)));
+  return S(where(is_large, S(S(1) / size), S(S(1) / RootOf(square))));
 }
 // 1 / (3 v^2), whose slope at 0 is infinite.
 template <typename S>
