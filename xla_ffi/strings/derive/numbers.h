@@ -325,7 +325,7 @@ S OneLessSquare(const S& x) {
 // 1 / sqrt(x * x + sign), whose square does not overflow.
 template <typename S>
 S AreaSlopeOf(const S& x, int sign) {
-  const S size = x * SignOf(x);
+  const S size = where(value(x) >= Plain<S>(0), x, S(-x));
   const auto is_large = value(size) > Plain<S>(1e9);
   const S z = where(is_large, S(2), x);  // no infinite factor of what is unused
   const S square = sign > 0 ? S(z * z + S(1)) : S((z - S(1)) * (z + S(1)));
