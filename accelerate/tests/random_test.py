@@ -1,5 +1,7 @@
 """accelerate("random"): every bit that of JAX without the kit."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -127,7 +129,9 @@ def test_a_loop_of_few_steps_keeps_jax_own_hash(steps):
     texts = set()
     for setting in (xla_ffi_accelerate.disabled, xla_ffi_accelerate.enabled):
         with setting():
-            texts.add(jax.jit(lambda k: walk(k)).lower(KEY).as_text())
+            text = jax.jit(lambda k: walk(k)).lower(KEY).as_text()
+            # Some releases count the functions that a process lowers.
+            texts.add(re.sub(r"@closed_call_\d+", "@closed_call", text))
     assert len(texts) == (1 if steps < 8 else 2)
 
 
