@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias, Union
 
 from xla_ffi_kit.errors import HandlerLibraryError
-from xla_ffi_kit.library import c_api, elf, rows
+from xla_ffi_kit.library import c_api, elf, kept_objects, rows
 from xla_ffi_kit.library.rows import Handler, Registrations, StateType
 from xla_ffi_kit.library.signature import Signature
 
@@ -287,6 +287,7 @@ def _open(path: str) -> ctypes.CDLL:
             f"handler library {path} {problem or f'cannot be loaded: {error}'}"
         ) from None
     _loaded[path] = library, file
+    kept_objects.give_to(library)
     return library
 
 
