@@ -34,9 +34,9 @@ inline void* Find(std::string_view name) {
   while (named != nullptr && named->name != name) named = named->next;
   if (named != nullptr) return named->object;
   const std::string text(name);
-  throw std::runtime_error(
-      "expected an object that this process keeps as '" + text +
-      "', got none: call xla_ffi_kit.keep('" + text + "', object) first");
+  throw std::runtime_error("expected an object that this process keeps as '" +
+                           text + "', got none: call xla_ffi_kit.keep('" +
+                           text + "', object) first");
 }
 
 }  // namespace kept_object_internal
