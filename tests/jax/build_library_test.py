@@ -1,5 +1,6 @@
 """Handler libraries from files, and a pip package made of one."""
 
+import ctypes
 import os
 import pathlib
 import subprocess
@@ -12,14 +13,15 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 import pytest
-from common import raises, run_python
+from common import raises, run_python, said
 from inline_data import program
 
 import xla_ffi_kit
+from xla_ffi_kit import HandlerLibrary
 from xla_ffi_kit.__main__ import main
 from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.compile import nvcc
-from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.errors import BuildError, HandlerLibraryError
 from xla_ffi_kit.library import releases
 
 SCALE = """
@@ -120,6 +122,54 @@ def test_state_is_kept(library):
     )
     run = jax.jit(lambda: count())
     assert [int(run()) for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.skipif(
+    jaxlib.__version__ in releases.NO_OLD_STATE, reason="crashes on state"
+)
+def test_the_state_of_capsules(tmp_path):
+    (tmp_path / "counter.cc").write_text(COUNTER)
+    library = xla_ffi_kit.build_library(  # whose type nobody has registered
+        [tmp_path / "counter.cc"],
+        {"count": {"instantiate": "CountMake", "execute": "CountRun"}},
+        tmp_path / "counter.so",
+        types={"counter": "TestCounter"},
+    )
+    symbols = ctypes.CDLL(library.path)
+    stages = {
+        "instantiate": jax.ffi.pycapsule(symbols["CountMake"]),
+        "execute": jax.ffi.pycapsule(symbols["CountRun"]),
+    }
+    counter = {}
+    for part in ("type_id", "type_info"):
+        function = symbols[f"TestCounter_{part}"]
+        function.restype = ctypes.c_void_p
+        counter[part] = jax.ffi.pycapsule(function())
+
+    def count(name, **options):
+        taken = HandlerLibrary.from_capsules({name: stages}, **options)
+        op = xla_ffi_kit.FfiOp(
+            name,
+            results=lambda: jax.ShapeDtypeStruct((), np.int32),
+            kernel_axes=0,
+            libraries=taken,
+            advanced=xla_ffi_kit.Advanced(has_side_effect=True),
+        )
+        run = jax.jit(lambda: op())
+        return [int(run()) for _ in range(2)]
+
+    with pytest.raises(HandlerLibraryError) as caught:
+        count("capsules.typeless")
+    assert (
+        "pass the types of its state to HandlerLibrary.from_capsules, types=..."
+    ) in str(caught.value)
+    assert count("capsules.count", types={"capsules.type": counter}) == [1, 2]
+    assert said(
+        HandlerLibrary.from_capsules, {"a": stages}, types={"t": {"id": 3}}
+    ) == (
+        "TypeError: HandlerLibrary.from_capsules: type 't': expected type_id "
+        "and type_info, or the first, got ['id']"
+    )
 
 
 def test_it_exports_nothing_but_handlers_types_and_table(library):
@@ -373,14 +423,14 @@ def test_symbols_that_are_no_names(source, tmp_path, symbol):
 def test_the_command_refuses_them_too(source, tmp_path, capsys):
     output = str(tmp_path / "ops.so")
     arguments = ["build", str(source), "-o", output, "--handler"]
-    for handler, said in (
+    for handler, text in (
         ('a"=ScaleHandler', "ops: handlers: expected printable names"),
         ("a=Scale Handler", "ops: handlers: a: expected the name of a C"),
         ("a=execute:S,execute:T", "a: the stage execute is given twice"),
         ("a", "expected NAME=SYMBOL, got 'a'"),
     ):
         assert main([*arguments, handler]) == 1
-        assert capsys.readouterr().err.startswith(said)
+        assert capsys.readouterr().err.startswith(text)
     twice = ["a=ScaleHandler", "--handler", "a=OtherHandler"]
     assert main([*arguments, *twice]) == 1
     assert capsys.readouterr().err == "a is given twice\n"

@@ -52,6 +52,7 @@ class HandlerLibrary:
         registrations: Registrations,
         platform: str = "cpu",
         *,
+        types: Registrations | None = None,
         name: str = "an extension module",
     ) -> HandlerLibrary:
         """The handlers that an extension module offers as capsules.
@@ -68,16 +69,24 @@ class HandlerLibrary:
             ("instantiate", "prepare", "initialize", "execute") to capsules.
             Modules return such mappings for `jax.ffi.register_ffi_target`.
           platform: JAX's name of the handlers' platform.
+          types: name of a state type -> mapping of "type_id" and "type_info" to
+            capsules, or the capsule of the id, as modules return them for
+            `jax.ffi.register_ffi_type`. They are registered first.
           name: the name of the module, for errors.
+
+        Raises:
+          TypeError: a target or type has something else than capsules.
+          ValueError: the platform is none that handlers have.
         """
         handlers = rows.of_capsules(registrations, platform)
         # Distinguishes it from other modules, because two may offer one target.
         library = cls.__new__(cls)
         library.path = f"{name} at {handlers[0].stages['execute']:#x}"
         library.optional, library._was_seen = False, True
-        library._kept = registrations  # a capsule may free what it points to
+        # A capsule may free what it points to.
+        library._kept = {**registrations, **(types or {})}
         library.handlers = {(h.name, platform): h for h in handlers}
-        library.types = ()
+        library.types = rows.types_of_capsules(types or {}, platform)
         return library
 
     @staticmethod
