@@ -220,9 +220,6 @@ shares(shared="ww")
 ! ValueError: test.shared: shared: expected 'w', got 'ww'
 shares(shared=1)
 ! ValueError: test.shared: shared: expected a name of the operands x, w, got 1
-shares(shared=(), advanced=Advanced(shared_results=0))
-! ValueError: test.shared: shared_results: expected none without shared
-! operands, got 0
 shares(advanced=Advanced(vmap_method="sequential"))
 ! ValueError: test.shared: vmap_method: expected 'broadcast_all' with shared
 ! operands, got 'sequential'

@@ -24,7 +24,13 @@ import numpy as np
 from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.operands import strong
-from xla_ffi_kit.op.spec import Arrays, Function, OpSpec, flatten
+from xla_ffi_kit.op.spec import (
+    Arrays,
+    Combination,
+    Function,
+    OpSpec,
+    flatten,
+)
 
 # The tangent of an integer operand is an array of float0.
 Tangent: TypeAlias = jax.Array | np.ndarray[Shape, np.dtype[np.void]]
@@ -34,6 +40,14 @@ MappedAxes: TypeAlias = tuple[int | None, ...]
 _R = TypeVar("_R")
 _X = TypeVar("_X", jax.Array, Tangent, Tangent | None)
 
+
+# What makes the shared results of one call of those of several, along axes.
+# Their dtype stays, which `jnp.sum` of integers would make a wider one.
+COMBINATIONS: dict[Combination, Callable[..., jax.Array]] = {
+    "sum": lambda y, axes: jnp.sum(y, axes, dtype=y.dtype),
+    "max": jnp.max,
+    "min": jnp.min,
+}
 
 # --- The leading shape --------------------------------------------------------
 

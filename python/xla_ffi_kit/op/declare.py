@@ -23,6 +23,7 @@ from xla_ffi_kit.op.contract import Contract
 from xla_ffi_kit.op.spec import (
     Advanced,
     AttributeType,
+    Combination,
     Function,
     Operand,
     OpSpec,
@@ -472,14 +473,18 @@ def _check_together(spec: OpSpec) -> None:
         if not targets_of(spec.handlers.get(platform)):
             expected = "platforms with a handler"
             raise ValueError(spec.error("workspace", expected, repr(platform)))
-    if each(advanced.shared_results) and not spec.shared:
-        expected = "none without shared operands"
-        raise ValueError(
-            spec.error("shared_results", expected, advanced.shared_results)
-        )
+    if isinstance(advanced.shared_results, Mapping):
+        words = get_args(Combination)
+        if not {*advanced.shared_results.values()} <= {*words}:
+            got, expected = advanced.shared_results, f"of each one of {words}"
+            raise ValueError(spec.error("shared_results", expected, got))
     _check_one_batch_axis(spec)
-    if spec.shared and advanced.vmap_method != "broadcast_all":
-        expected = "'broadcast_all' with shared operands"
+    has_shared_results = bool(each(advanced.shared_results))
+    if (
+        spec.shared or has_shared_results
+    ) and advanced.vmap_method != "broadcast_all":
+        what = "operands" if spec.shared else "results"
+        expected = f"'broadcast_all' with shared {what}"
         raise ValueError(
             spec.error("vmap_method", expected, repr(advanced.vmap_method))
         )
@@ -494,7 +499,6 @@ def _check_one_batch_axis(spec: OpSpec) -> None:
     for what, is_other in (
         ("vmap_method='expand_dims'", advanced.vmap_method == "expand_dims"),
         ("batches_shared", advanced.batches_shared),
-        ("shared_results", bool(each(advanced.shared_results))),
     ):
         if advanced.one_batch_axis and is_other:
             raise ValueError(

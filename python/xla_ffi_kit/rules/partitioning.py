@@ -226,7 +226,7 @@ def result_avals(
     return avals
 
 
-def _specs_of(aval: ShapedArray) -> tuple[AxisSpec, ...]:
+def specs_of(aval: ShapedArray) -> tuple[AxisSpec, ...]:
     """Per axis, the explicit mesh axes that it is sharded over, or None."""
     spec: tuple[AxisSpec, ...] = tuple(aval.sharding.spec)
     return spec + (None,) * (len(aval.shape) - len(spec))
@@ -241,7 +241,7 @@ def lead_specs(
     for name, aval, axes in zip(
         spec.operand_names, avals, spec.kernel_axes, strict=True
     ):
-        batch = _specs_of(aval)[: len(aval.shape) - axes]
+        batch = specs_of(aval)[: len(aval.shape) - axes]
         for axis, over in enumerate(batch):
             if over is None or merged[axis] == over:
                 continue
@@ -260,7 +260,7 @@ def _check_kernel_axes(spec: OpSpec, operands: Sequence[ShapedArray]) -> None:
     for i, (name, aval) in enumerate(
         zip(spec.operand_names, operands, strict=True)
     ):
-        axes = _specs_of(aval)
+        axes = specs_of(aval)
         for axis in range(spec.batch_rank(i, aval), len(axes)):
             if axes[axis] is not None:
                 raise ValueError(
