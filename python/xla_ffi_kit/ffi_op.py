@@ -141,8 +141,9 @@ class FfiOp(Generic[R]):
         see `check_op`.
       axes: the trailing axes of each operand and result that the kernel needs
         whole, in the notation of `jnp.vectorize`: "(m,n),(n)->(m)". Axes of one
-        name must have one size; a number is that size. The axes before them are
-        batch axes, and are the same for all operands except `shared` ones.
+        name must have one size; a number is that size, and each "_" has one
+        of its own. The axes before them are batch axes, and are the same for
+        all operands except `shared` ones.
         Default: the signature's.
       kernel_axes: a number of axes for every operand, instead of `axes`: 1 for
         the last axis, 0 for an elementwise kernel.

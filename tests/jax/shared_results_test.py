@@ -1,4 +1,4 @@
-"""Results of a whole call, as diagnostics: of rows, elements of vmap, devices."""
+"""Results of a whole call: of its rows, elements of vmap, devices."""
 
 import jax
 import jax.numpy as jnp

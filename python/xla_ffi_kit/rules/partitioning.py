@@ -19,6 +19,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._check import Shape
+from xla_ffi_kit.op.axes import OF_ITS_OWN
 from xla_ffi_kit.op.spec import OpSpec
 
 # The mesh axes that an array's axis is sharded over.
@@ -97,7 +98,8 @@ def annotate_batch(
     names, replicated = batch_rule(leads, (*operands, *results))
     for axes, ends in zip(names, letters, strict=False):
         for axis, letter in enumerate(ends, len(axes) - len(ends)):
-            if axes[axis] in replicated and ends.count(letter) == 1:
+            is_one = letter != OF_ITS_OWN and ends.count(letter) == 1
+            if axes[axis] in replicated and is_one:
                 replicated.remove(axes[axis])
                 axes[axis] = f"n{letter}"
     restored = (name for axes in names for name in axes if name[0] == "n")
