@@ -172,7 +172,7 @@ class FfiOp(Generic[R]):
         operands have, or one for each operand, ("f32", "s32") or "f32,s32". A
         dtype is a short name such as "bf16" or "i8" (its number counts bits), a
         name of NumPy such as "float32", or a type of NumPy or JAX.
-      shared: the operands without batch axes, one name or several; default: the
+      shared: the operands without batch axes, "w", "i j" or names; default: the
         signature's. Every row uses them, as it uses a layer's weight. The
         reference and every function of this spec get them without batch axes.
       aliases: operand -> the result that shares its buffer: {"x": "y"}. The

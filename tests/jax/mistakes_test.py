@@ -221,8 +221,8 @@ shares(shared="ww")
 shares(shared=1)
 ! ValueError: test.shared: shared: expected a name of the operands x, w, got 1
 shares(advanced=Advanced(vmap_method="sequential"))
-! ValueError: test.shared: vmap_method: expected 'broadcast_all' with shared
-! operands, got 'sequential'
+! ValueError: test.shared: vmap_method: expected 'broadcast_all' or
+! 'expand_dims' with shared operands, got 'sequential'
 of_two(lambda x, y: x + y, x=0, y=0)
 ! ValueError: test.two: aliases: expected one operand for the buffer of result
 ! 0, got x and y; take one of them out of aliases

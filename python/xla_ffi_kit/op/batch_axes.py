@@ -73,9 +73,9 @@ def leading_shape(spec: OpSpec, operands: Sequence[Typed]) -> Shape:
     first = unshared[0]
     common = leads[first]
     # How many of the first axes may have size one beside another size.
-    ones = len(common) if spec.advanced.vmap_method == "expand_dims" else 0
-    if spec.loops:
-        ones = spec.depth(operands)
+    ones = spec.depth(operands) if spec.loops else 0
+    if spec.advanced.vmap_method == "expand_dims":
+        ones = len(common)
     if ones:
         common = _broadcast(common, leads)
     for i, lead in enumerate(leads):
@@ -176,7 +176,7 @@ def over_batches(
     """
     for axes in mapped_axes(spec, operands):
         function = transform(function, axes)
-    if not spec.loops:
+    if not spec.has_ones:
         return function
 
     def call(*values: jax.Array) -> _R:
@@ -235,7 +235,7 @@ def without_ones(
     spec: OpSpec, operands: Sequence[Typed], values: Sequence[_X]
 ) -> list[_X]:
     """Values like operands, without axes of size one that stand for no axis."""
-    if not spec.loops:
+    if not spec.has_ones:
         return list(values)
     pairs = zip(values, absent_axes(spec, operands), strict=True)
     return [

@@ -479,15 +479,15 @@ def _check_together(spec: OpSpec) -> None:
             got, expected = advanced.shared_results, f"of each one of {words}"
             raise ValueError(spec.error("shared_results", expected, got))
     _check_one_batch_axis(spec)
-    has_shared_results = bool(each(advanced.shared_results))
-    if (
-        spec.shared or has_shared_results
-    ) and advanced.vmap_method != "broadcast_all":
-        what = "operands" if spec.shared else "results"
-        expected = f"'broadcast_all' with shared {what}"
-        raise ValueError(
-            spec.error("vmap_method", expected, repr(advanced.vmap_method))
-        )
+    for what, count, methods in (
+        ("results", len(each(advanced.shared_results)), ["broadcast_all"]),
+        ("operands", len(spec.shared), ["broadcast_all", "expand_dims"]),
+    ):
+        if count and advanced.vmap_method not in methods:
+            either = " or ".join(map(repr, methods))
+            expected = f"{either} with shared {what}"
+            got = repr(advanced.vmap_method)
+            raise ValueError(spec.error("vmap_method", expected, got))
     if spec.reference is None and not spec.handlers:
         expected = "at least one, as there is no reference to run"
         raise ValueError(spec.error("handlers", expected, "none"))

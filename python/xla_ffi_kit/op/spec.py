@@ -494,6 +494,11 @@ class OpSpec:
             and (self.partitioned is None or advanced.has_side_effect)
         )
 
+    @property
+    def has_ones(self) -> bool:
+        """Whether axes of `depth` may have size one in some operands."""
+        return self.loops or self.advanced.vmap_method == "expand_dims"
+
     @functools.cached_property
     def vmap_loops(self) -> bool:
         """Whether `vmap` makes a call of each element, with shared results.
@@ -633,8 +638,10 @@ def message(name: str, argument: str, expected: str, got: object) -> str:
 
 
 def each(names: Any) -> tuple[Any, ...]:
-    """One name or index, or several, as a tuple."""
-    if isinstance(names, str | int) or not isinstance(names, Collection):
+    """One name or index, or several, as a tuple: "a b" are two names."""
+    if isinstance(names, str):
+        return tuple(names.split())
+    if isinstance(names, int) or not isinstance(names, Collection):
         return (names,)
     return tuple(names)
 
