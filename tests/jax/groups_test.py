@@ -1,4 +1,4 @@
-"""kit::groups: which rows of arrays belong together, whatever axes they have."""
+"""kit::groups: which rows of arrays with different axes belong together."""
 
 import jax
 import jax.numpy as jnp
@@ -28,7 +28,9 @@ void numbered(kit::In<float> a, kit::In<float> x, kit::Out<float> y,
 }"""
 
 
-def operation(code=CODE.replace("AXES", "1"), **options):
+def operation(row_axes="1", **options):
+    code = CODE.replace("AXES", row_axes)
+
     @xla_ffi_kit.inline(code, axes="(n),(n)->(n),()", **options)
     def numbered(a, x):
         y = a * x
@@ -56,7 +58,9 @@ def test_a_row_comes_once_with_all_that_belong_to_it(a_first):
 
 @pytest.mark.parametrize("a_first", [True, False])
 def test_axes_that_some_arrays_have(a_first):
-    middle, inner = ((0, None), (None, 0)) if a_first else ((None, 0), (0, None))
+    middle, inner = (
+        ((0, None), (None, 0)) if a_first else ((None, 0), (0, None))
+    )
     op = jax.vmap(jax.vmap(operation(advanced=EXPANDED), inner), middle)
     a = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
     x = np.arange(30, dtype=np.float32).reshape(3, 5, 2)
@@ -106,7 +110,7 @@ def test_the_rows_of_a_result(options):
 
 
 def test_arrays_with_too_few_axes():
-    op = operation(CODE.replace("AXES", "2"))
+    op = operation("2")
     text = said(lambda: jax.block_until_ready(op(A[0], X[0])))
     assert "numbered: groups: expected arrays whose first axes" in text
 
