@@ -47,7 +47,7 @@ def build_library(
         nvcc that the environment variable NVCC names, or PyPI's (`pip install
         nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime`), or
         the one on the path. A source may also be a Python module: the library
-        then exports its PyInit_ function, and needs no Python to be loaded.
+        then exports it, and needs no Python to be loaded.
       handlers: custom call target -> the symbol that
         XLA_FFI_DEFINE_HANDLER_SYMBOL or KIT_DEFINE_HANDLER defines, or a
         mapping from stage ("instantiate", "prepare", "initialize", "execute")
