@@ -18,6 +18,7 @@ from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.functions.c_function import c_function
 from xla_ffi_kit.functions.numba_kernel import numba_kernel
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
+from xla_ffi_kit.library.kept_objects import keep
 from xla_ffi_kit.library.registration import register, register_early
 from xla_ffi_kit.op.reference_switch import use_reference
 from xla_ffi_kit.op.spec import Advanced
@@ -38,6 +39,7 @@ __all__ = [
     "export_checks",
     "include_dir",
     "inline",
+    "keep",
     "modular_add",
     "numba_kernel",
     "register",

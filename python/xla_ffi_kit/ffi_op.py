@@ -141,8 +141,9 @@ class FfiOp(Generic[R]):
         see `check_op`.
       axes: the trailing axes of each operand and result that the kernel needs
         whole, in the notation of `jnp.vectorize`: "(m,n),(n)->(m)". Axes of one
-        name must have one size; a number is that size. The axes before them are
-        batch axes, and are the same for all operands except `shared` ones.
+        name must have one size; a number is that size, and each "_" has one
+        of its own. The axes before them are batch axes, and are the same for
+        all operands except `shared` ones.
         Default: the signature's.
       kernel_axes: a number of axes for every operand, instead of `axes`: 1 for
         the last axis, 0 for an elementwise kernel.
@@ -171,7 +172,7 @@ class FfiOp(Generic[R]):
         operands have, or one for each operand, ("f32", "s32") or "f32,s32". A
         dtype is a short name such as "bf16" or "i8" (its number counts bits), a
         name of NumPy such as "float32", or a type of NumPy or JAX.
-      shared: the operands without batch axes, one name or several; default: the
+      shared: the operands without batch axes, "w", "i j" or names; default: the
         signature's. Every row uses them, as it uses a layer's weight. The
         reference and every function of this spec get them without batch axes.
       aliases: operand -> the result that shares its buffer: {"x": "y"}. The

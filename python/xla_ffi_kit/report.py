@@ -103,7 +103,7 @@ def _of(spec: OpSpec, platform: str, target: str) -> str:
 
 def _under_vmap(spec: OpSpec) -> str:
     method = spec.advanced.vmap_method
-    if method == "sequential":
+    if method == "sequential" or spec.vmap_loops:
         return "a call for each element, in a loop"
     if method == "expand_dims":
         return "one call; operands that are not mapped have axes of size one"

@@ -144,6 +144,23 @@ def test_a_derivative_of_a_part():
     np.testing.assert_array_equal(got, (c, 0 * x))
 
 
+def test_results_that_are_no_floats_need_no_rule():
+    @xla_ffi_kit.inline(
+        """
+        void sign(kit::In<float> x, kit::Out<int32_t> y) {
+          for (int64_t i = 0; i < x.size(); ++i) y[i] = x[i] < 0 ? -1 : 1;
+        }""",
+        kernel_axes=0,
+        has_reference=False,
+    )
+    def sign(x):
+        return jax.ShapeDtypeStruct(x.shape, np.int32)
+
+    x = np.float32([-1, 2])
+    slope = jax.jit(jax.grad(lambda x: jnp.sum(sign(x) * x)))(x)
+    np.testing.assert_array_equal(slope, [-1, 1])
+
+
 def test_shared_operands():
     op = black_box(
         "test.add_shared",

@@ -1,9 +1,11 @@
 """Handler libraries from files, and a pip package made of one."""
 
+import ctypes
 import os
 import pathlib
 import subprocess
 import sys
+import sysconfig
 import textwrap
 
 import jax
@@ -11,14 +13,15 @@ import jax.numpy as jnp
 import jaxlib
 import numpy as np
 import pytest
-from common import raises, run_python
+from common import raises, run_python, said
 from inline_data import program
 
 import xla_ffi_kit
+from xla_ffi_kit import HandlerLibrary
 from xla_ffi_kit.__main__ import main
 from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.compile import nvcc
-from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.errors import BuildError, HandlerLibraryError
 from xla_ffi_kit.library import releases
 
 SCALE = """
@@ -119,6 +122,54 @@ def test_state_is_kept(library):
     )
     run = jax.jit(lambda: count())
     assert [int(run()) for _ in range(3)] == [1, 2, 3]
+
+
+@pytest.mark.skipif(
+    jaxlib.__version__ in releases.NO_OLD_STATE, reason="crashes on state"
+)
+def test_the_state_of_capsules(tmp_path):
+    (tmp_path / "counter.cc").write_text(COUNTER)
+    library = xla_ffi_kit.build_library(  # whose type nobody has registered
+        [tmp_path / "counter.cc"],
+        {"count": {"instantiate": "CountMake", "execute": "CountRun"}},
+        tmp_path / "counter.so",
+        types={"counter": "TestCounter"},
+    )
+    symbols = ctypes.CDLL(library.path)
+    stages = {
+        "instantiate": jax.ffi.pycapsule(symbols["CountMake"]),
+        "execute": jax.ffi.pycapsule(symbols["CountRun"]),
+    }
+    counter = {}
+    for part in ("type_id", "type_info"):
+        function = symbols[f"TestCounter_{part}"]
+        function.restype = ctypes.c_void_p
+        counter[part] = jax.ffi.pycapsule(function())
+
+    def count(name, **options):
+        taken = HandlerLibrary.from_capsules({name: stages}, **options)
+        op = xla_ffi_kit.FfiOp(
+            name,
+            results=lambda: jax.ShapeDtypeStruct((), np.int32),
+            kernel_axes=0,
+            libraries=taken,
+            advanced=xla_ffi_kit.Advanced(has_side_effect=True),
+        )
+        run = jax.jit(lambda: op())
+        return [int(run()) for _ in range(2)]
+
+    with pytest.raises(HandlerLibraryError) as caught:
+        count("capsules.typeless")
+    assert (
+        "pass the types of its state to HandlerLibrary.from_capsules, types=..."
+    ) in str(caught.value)
+    assert count("capsules.count", types={"capsules.type": counter}) == [1, 2]
+    assert said(
+        HandlerLibrary.from_capsules, {"a": stages}, types={"t": {"id": 3}}
+    ) == (
+        "TypeError: HandlerLibrary.from_capsules: type 't': expected type_id "
+        "and type_info, or the first, got ['id']"
+    )
 
 
 def test_it_exports_nothing_but_handlers_types_and_table(library):
@@ -372,14 +423,14 @@ def test_symbols_that_are_no_names(source, tmp_path, symbol):
 def test_the_command_refuses_them_too(source, tmp_path, capsys):
     output = str(tmp_path / "ops.so")
     arguments = ["build", str(source), "-o", output, "--handler"]
-    for handler, said in (
+    for handler, text in (
         ('a"=ScaleHandler', "ops: handlers: expected printable names"),
         ("a=Scale Handler", "ops: handlers: a: expected the name of a C"),
         ("a=execute:S,execute:T", "a: the stage execute is given twice"),
         ("a", "expected NAME=SYMBOL, got 'a'"),
     ):
         assert main([*arguments, handler]) == 1
-        assert capsys.readouterr().err.startswith(said)
+        assert capsys.readouterr().err.startswith(text)
     twice = ["a=ScaleHandler", "--handler", "a=OtherHandler"]
     assert main([*arguments, *twice]) == 1
     assert capsys.readouterr().err == "a is given twice\n"
@@ -496,3 +547,92 @@ def test_any_path_and_most_targets_work(tmp_path, monkeypatch):
         target, lambda x: 2 * x, kernel_axes=0, libraries=library
     )
     assert scale(np.float32(2)) == 4
+
+
+# A handler in C, whose names are words of C++.
+IN_C = """
+#include <stddef.h>
+#include "xla/ffi/api/c_api.h"
+XLA_FFI_Error* Negate(XLA_FFI_CallFrame* frame) {
+  for (XLA_FFI_Extension_Base* next = frame->extension_start; next != NULL;
+       next = next->next) {
+    if (next->type != XLA_FFI_Extension_Metadata) continue;
+    XLA_FFI_Metadata* template = ((XLA_FFI_Metadata_Extension*)next)->metadata;
+    template->api_version.major_version = XLA_FFI_API_MAJOR;
+    template->api_version.minor_version = XLA_FFI_API_MINOR;
+    return NULL;
+  }
+  const XLA_FFI_Buffer* x = frame->args.args[0];
+  const XLA_FFI_Buffer* y = frame->rets.rets[0];
+  const float* const this = x->data;
+  float* const new = y->data;
+  for (int64_t i = 0; i < x->dims[0]; ++i) new[i] = -this[i];
+  return NULL;
+}
+"""
+
+
+def test_a_source_in_c(tmp_path):
+    (tmp_path / "negate.c").write_text(IN_C)
+    (tmp_path / "scale.cc").write_text(PLAIN)
+    library = xla_ffi_kit.build_library(
+        [tmp_path / "negate.c", tmp_path / "scale.cc"],
+        {"c.negate": "Negate", "c.scale": "ScaleHandler"},
+        tmp_path / "c.so",
+        flags=["-std=c++20"],
+    )
+    negate = xla_ffi_kit.FfiOp(
+        "c.negate",
+        lambda x: -x,
+        axes="(n)->(n)",
+        libraries=library,
+        advanced=xla_ffi_kit.Advanced(vmap_method="sequential"),
+    )
+    assert negate(np.float32([1, 2])).tolist() == [-1, -2]
+
+
+# A module of Python in the file of a handler.
+MODULE = """
+#include <Python.h>
+#include "xla_ffi/strings/kit.h"
+void Scale(kit::In<float> x, kit::Out<float> y) { y[0] = 2 * x[0]; }
+KIT_DEFINE_HANDLER(ScaleHandler, "x", "", Scale);
+static PyObject* Answer(PyObject*, PyObject*) { return PyLong_FromLong(42); }
+static PyMethodDef kMethods[] = {{"answer", Answer, METH_NOARGS, nullptr}, {}};
+static PyModuleDef kModule = {PyModuleDef_HEAD_INIT, "both", nullptr, -1,
+                              kMethods};
+PyMODINIT_FUNC PyInit_both() { return PyModule_Create(&kModule); }
+"""
+
+
+def test_a_python_module_in_the_file_of_a_handler(tmp_path):
+    file = tmp_path / "both.cc"
+    file.write_text(MODULE)
+    include = f"-I{sysconfig.get_path('include')}"
+    if not os.path.exists(f"{include[2:]}/Python.h"):
+        pytest.skip("no headers of Python")
+
+    def build():
+        return xla_ffi_kit.build_library(
+            [file],
+            {"both.scale": "ScaleHandler"},
+            tmp_path / "both.so",
+            flags=[include],
+        )
+
+    library = build()
+    scale = xla_ffi_kit.FfiOp(
+        "both.scale", lambda x: 2 * x, kernel_axes=0, libraries=library
+    )
+    assert scale(np.float32(3)) == 6
+    answer = run_python("import both; print(both.answer())", cwd=tmp_path)
+    assert answer.stdout == "42\n", answer.stderr
+    # Any other function that nobody defines stays an error, and so do Python's
+    # in a file that is no module.
+    for text, missing in (
+        (MODULE.replace("2 * x[0]", "Nowhere()"), "Nowhere"),
+        (MODULE.replace("PyInit_both", "Py_init"), "Py"),
+    ):
+        file.write_text("extern float Nowhere();\n" + text)
+        with pytest.raises(BuildError, match=f"undefined .*{missing}"):
+            build()

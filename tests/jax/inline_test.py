@@ -141,6 +141,39 @@ def test_an_operation_without_operands():
     np.testing.assert_array_equal(iota(n=4), np.arange(4))
 
 
+@pytest.mark.parametrize("write", ["inline", "rows"])
+def test_an_attribute_that_decides_types_alone(write):
+    def first(x, w, b, *, n):
+        return (w * x + b)[..., :n]
+
+    options = {
+        "attributes": {"n": None},
+        "axes": "(m),(),()->(n)",
+        "shared": "w b",  # two names
+    }
+    if write == "rows":
+        decorate = xla_ffi_kit.rows(
+            "for (int64_t i = 0; i < y.size(); ++i) y[i] = w[0] * x[i] + b[0];",
+            results="y",
+            dtypes="f32",
+            **options,
+        )
+    else:
+        decorate = xla_ffi_kit.inline(
+            """
+            void first(kit::In<float> x, kit::In<float> w, kit::In<float> b,
+                       kit::Out<float> y) {
+              for (int64_t r = 0; r < y.rows(); ++r)
+                for (int64_t i = 0; i < y.columns(); ++i)
+                  y.row(r)[i] = w[0] * x.row(r)[i] + b[0];
+            }""",
+            **options,
+        )
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    got = decorate(first)(x, 2.0, 1.0, n=2)
+    np.testing.assert_array_equal(got, 2 * x[:, :2] + 1)
+
+
 def test_an_axis_that_the_array_has_not():
     @xla_ffi_kit.inline(
         "void size(kit::In<float> x, int64_t axis, kit::Out<int64_t> y) {"

@@ -589,27 +589,33 @@ def test_eager_call_keeps_the_sharding(kind):
         assert tuple(spec) == ("d", None, None)
 
 
-def relu_of_rows(**options):
+def relu_of_rows(axes="(n)->(n)", **options):
     return FfiOp(
         "xla_ffi_kit.relu",
         jax.nn.relu,
-        axes="(n)->(n)",
+        axes=axes,
         libraries=xla_ffi_kit.ops.LIBRARIES,
         advanced=Advanced(**options),
     )
 
 
-@pytest.mark.parametrize("way", [None, "gather", "restore"])
-def test_auto_mesh_gathers_a_sharded_kernel_axis(way):
+@pytest.mark.parametrize(
+    ("way", "axes"),
+    [(None, ""), ("gather", "(n)->(n)")]
+    + [("restore", "(n)->(n)"), ("restore", "(_)->(_)")],
+)
+def test_auto_mesh_gathers_a_sharded_kernel_axis(way, axes):
     """And shards that of results again if it is to be restored."""
-    op = relu_of_rows(sharded_kernel_axes=way) if way else rms_norm
+    op = rms_norm
+    if way:
+        op = relu_of_rows(axes, sharded_kernel_axes=way)
     x = data()[:, :4]  # the devices divide both batch axes
     sharding = NamedSharding(mesh_of("Auto", *LINE), P(None, None, "d"))
     sharded = jax.device_put(x, sharding)
     assert collectives(op, sharded) == ["all-gather"]
     got = jax.jit(op)(sharded)
     is_restored = got.sharding.is_equivalent_to(sharding, got.ndim)
-    assert is_restored == (way == "restore")
+    assert is_restored == (way == "restore" and "n" in axes)
     np.testing.assert_allclose(got, op(x), rtol=1e-6)
 
 

@@ -220,12 +220,9 @@ shares(shared="ww")
 ! ValueError: test.shared: shared: expected 'w', got 'ww'
 shares(shared=1)
 ! ValueError: test.shared: shared: expected a name of the operands x, w, got 1
-shares(shared=(), advanced=Advanced(shared_results=0))
-! ValueError: test.shared: shared_results: expected none without shared
-! operands, got 0
 shares(advanced=Advanced(vmap_method="sequential"))
-! ValueError: test.shared: vmap_method: expected 'broadcast_all' with shared
-! operands, got 'sequential'
+! ValueError: test.shared: vmap_method: expected 'broadcast_all' or
+! 'expand_dims' with shared operands, got 'sequential'
 of_two(lambda x, y: x + y, x=0, y=0)
 ! ValueError: test.two: aliases: expected one operand for the buffer of result
 ! 0, got x and y; take one of them out of aliases
@@ -1012,7 +1009,9 @@ of_libm(kernel_axes="f32")
 of_libm(libraries="f32")
 ! ...cos: libraries: expected library= instead, with symbol=, got 'f32'...
 c_function("double(float)", 1, name="wide", reference=lambda x: x)(ONE)
-! JaxRuntimeError: ...wide: types: expected f32 -> f64, got f32 -> f32
+! TypeError: ...wide: result 0 (result): expected dtype float64, as the handler
+! writes it, got float32 (of strings, those of inline have arrays of several
+! types)
 c_function(SCALE, 1, name="scale2")(X, ONE)
 ! ValueError: ...operand a: expected batch dimensions [2] as operand x has, got
 ! []; broadcast a, or make the operation with shared='a'
@@ -1145,6 +1144,9 @@ of_rows("", reference=lambda x, *more: x)
 ! BuildError: ...expected operands that...
 of_rows("", reference=lambda x, w=None: x)
 ! BuildError: ...expected operands that...
+of_rows("", reference=lambda x, **more: x)
+! BuildError: f: **more: expected attributes by name, as those of the C++
+! function are: *, first, second
 function("", function="f();")
 ! BuildError: ...: function: expected the name of the function in C++, got
 ! 'f();'; pass it as function=

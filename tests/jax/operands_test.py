@@ -430,6 +430,31 @@ def test_repeated_operands(count):
     check_op(total, [Case(*["float32[3]"] * count)], skip=set(CHECKS) - names)
 
 
+def concatenate(*blocks):
+    return jnp.concatenate(blocks, -1)
+
+
+def test_repeated_operands_of_several_lengths():
+    def blocks(axes, **options):
+        return operation(
+            concatenate,
+            axes=axes,
+            kernel_axes=None,
+            handlers={"cpu": concatenate},
+            **options,
+        )
+
+    parts = [np.ones((2, n), np.float32) for n in (3, 1, 4)]
+    op = blocks("(_)->(m)")
+    assert op(*parts).shape == (2, 8)
+    check_op(op, [Case("float32[3]", "float32[1]", "float32[4]")])
+    assert said(blocks("(n)->(m)"), *parts) == (
+        "ValueError: test.op: operand blocks[1]: expected axis -1 of size 3, n "
+        "as operand blocks[0] has it, got 1 (shape [2, 1]); an axis _ has a "
+        "size of its own"
+    )
+
+
 def weigh(x=None, y=None, *more):
     """Each operand with a weight of its own."""
     pairs = zip((1, 10, 100, 1000), (x, y, *more), strict=False)

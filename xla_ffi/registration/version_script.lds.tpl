@@ -3,6 +3,7 @@
   global:
 @SYMBOLS@
     @ENTRY_POINT@;
+    XlaFfiKit_Keep*; /* if kept_object.h is included */
   local:
     *;
 };

@@ -31,6 +31,7 @@
 #include "xla/ffi/api/c_api.h"
 #include "xla_ffi/core/handler_signature.h"
 #include "xla_ffi/strings/check.h"
+#include "xla_ffi/strings/groups.h"      // IWYU pragma: export
 #include "xla_ffi/strings/parameters.h"  // IWYU pragma: export
 #include "xla_ffi/strings/scan.h"        // IWYU pragma: export
 #include "xla_ffi/strings/threads.h"     // IWYU pragma: export

@@ -17,6 +17,7 @@ from xla_ffi_kit.compile import (
 )
 from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.errors import BuildError
+from xla_ffi_kit.library import elf
 from xla_ffi_kit.library.handler_library import HandlerLibrary
 
 _PLATFORMS = {"cpu": "Host", "cuda": "CUDA"}
@@ -41,11 +42,12 @@ def build_library(
     "xla_ffi/core/handler.h" and "xla_ffi/strings/kit.h".
 
     Args:
-      sources: C++ sources. For the platform "cuda", they may include CUDA
-        sources (.cu, .cu.cc), which nvcc compiles. This is the nvcc that the
-        environment variable NVCC names, or PyPI's (`pip install
+      sources: C++ sources, and C sources (.c). For the platform "cuda", they
+        may include CUDA sources (.cu, .cu.cc), which nvcc compiles. This is the
+        nvcc that the environment variable NVCC names, or PyPI's (`pip install
         nvidia-cuda-nvcc nvidia-cuda-crt nvidia-nvvm nvidia-cuda-runtime`), or
-        the one on the path.
+        the one on the path. A source may also be a Python module: the library
+        then exports it, and needs no Python to be loaded.
       handlers: custom call target -> the symbol that
         XLA_FFI_DEFINE_HANDLER_SYMBOL or KIT_DEFINE_HANDLER defines, or a
         mapping from stage ("instantiate", "prepare", "initialize", "execute")
@@ -137,7 +139,7 @@ def build_library(
                 name,
                 host,
                 [*(pathlib.Path(s).absolute() for s in sources), table],
-                [*symbols, "XlaFfiKit_*"],
+                [*symbols, "XlaFfiKit_*", f"{elf.MODULE}*"],
                 library,
                 flags,
                 cuda,

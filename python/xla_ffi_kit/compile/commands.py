@@ -20,12 +20,12 @@ def build(arguments: Sequence[str]) -> int:
     """Builds a handler library from files."""
     parser = argparse.ArgumentParser(
         prog=f"{_PROGRAM} build",
-        description="Builds a handler library from C++ and CUDA files.",
+        description="Builds a handler library from C++, C and CUDA files.",
         epilog="Example: build ops.cc -o my_package/ops_cpu.so "
         "--handler my_package.scale=Scale -- -mavx2. The compiler gets the "
         "options after --.",
     )
-    parser.add_argument("sources", nargs="+", help="C++ and CUDA files")
+    parser.add_argument("sources", nargs="+", help="C++, C and CUDA files")
     parser.add_argument(
         "-o",
         "--output",

@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -17,9 +18,9 @@ from collections.abc import Sequence
 from xla_ffi_kit.compile import flags as compiler_flags
 from xla_ffi_kit.compile import headers, messages, nvcc
 from xla_ffi_kit.errors import BuildError, NoCompilerError
+from xla_ffi_kit.library import elf
 
 _FLAGS = (
-    "-std=c++17",
     "-O3",
     "-fPIC",
     # The linker decides what the library exports, so functions are inlined as
@@ -32,6 +33,9 @@ _FLAGS = (
     # `#pragma omp simd` lets a loop's sum be vectorized.
     "-fopenmp-simd",
 )
+_CPP = ("-std=c++17",)
+# Of a source in C, which a C++ compiler takes for C++ otherwise.
+_C = ("-x", "c", "-std=gnu11")
 # An object with this symbol has handlers that check their calls, which needs
 # the kit's own sources: headers.sources().
 _CHECKS_CALLS = b"_ZN11xla_ffi_kit7AnyCall5CheckEv"
@@ -130,7 +134,7 @@ def identity(compiler: Compiler, flags: Sequence[str]) -> str:
     """
     around = compiler_flags.surroundings([*compiler.options, *flags])
     return "\0".join(
-        [compiler.identity, *_FLAGS, *_LINK_FLAGS, *flags, *around]
+        [compiler.identity, *_CPP, *_FLAGS, *_LINK_FLAGS, *flags, *around]
     )
 
 
@@ -148,7 +152,7 @@ def compile_library(
     Args:
       name: the operation's or library's, for errors.
       compiler: for C++, and for what runs on CPUs in CUDA sources.
-      sources: C++ sources, and with `cuda` CUDA sources.
+      sources: C++ and C sources, and with `cuda` CUDA sources.
       exports: the symbols that the library exports, or patterns with a "*".
       library: the file to write.
       flags: more flags. Those of a library to link with come last.
@@ -169,13 +173,16 @@ def compile_library(
                 if cuda is not None and nvcc.is_cuda(source):
                     command = cuda.command(compiler.command[0], compile_flags)
                 else:
-                    command = _compile_command(compiler, compile_flags)
+                    command = _compile_command(
+                        compiler, compile_flags, is_c=source.suffix == ".c"
+                    )
                 ends = ["-c", str(source), "-o", str(file)]
                 _run(name, [*command, *includes, *ends], work, file)
 
         compile_each(sources)
         if any(_CHECKS_CALLS in file.read_bytes() for file in objects):
             compile_each([s for s in headers.sources() if s not in sources])
+        elf.leave_to_python(map(str, objects))
         _link(name, compiler, objects, exports, library, link_flags, work)
 
 
@@ -241,10 +248,17 @@ def _in_depfile(depfile: bytes) -> list[str]:
     return [os.path.join(here, p.replace("\0", " ")) for p in names.split()]
 
 
-def _compile_command(compiler: Compiler, flags: Sequence[str]) -> list[str]:
+def _compile_command(
+    compiler: Compiler, flags: Sequence[str], is_c: bool = False
+) -> list[str]:
     """A command that lacks the source and the object."""
+    standard: tuple[str, ...] = _CPP
+    if is_c:  # an author's standard of C++ is that of other sources
+        standard = _C
+        flags = [f for f in flags if not re.fullmatch(r"-std=\w+\+\+.*", f)]
     return [
         *compiler.command,
+        *standard,
         *_FLAGS,
         # The first error is shown alone. gcc stops after its notes; clang does
         # not know the option, see messages.until_second_error().

@@ -16,16 +16,17 @@ import platform
 import re
 import stat
 import struct
+from collections.abc import Iterable, Iterator
 
 _MACHINES = {62: "x86_64", 183: "aarch64", 243: "riscv64", 21: "ppc64le"}
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _SEGMENT = struct.Struct("<IIQQQQQQ")
 _SECTION = struct.Struct("<IIQQQQIIQQ")  # their table comes last
 _SYMBOL = struct.Struct("<IBBHQQ")
-_SHT_DYNSYM = 11
+_SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _RESERVED = 0xFF00  # SHN_LORESERVE: numbers from there on are no sections
 _FUNCTION = 2  # STT_FUNC
-_GLOBAL_OR_WEAK = (1, 2)
+_GLOBAL, _WEAK = 1, 2  # STB_GLOBAL, STB_WEAK
 _HIDDEN = (1, 2)  # STV_INTERNAL, STV_HIDDEN
 # glibc's message if no library defines a symbol.
 _UNDEFINED = re.compile(r"undefined symbol: (?P<name>\w+)")
@@ -87,30 +88,92 @@ class Exports:
     glibc: str | None  # the newest version that the library asks for, "2.34"
 
 
+@dataclasses.dataclass(frozen=True)
+class _Symbol:
+    """A line of a symbol table."""
+
+    at: int  # in the file
+    name: str
+    info: int
+    other: int
+    section: int
+
+    @property
+    def is_global(self) -> bool:
+        return self.info >> 4 in (_GLOBAL, _WEAK)
+
+    @property
+    def is_defined(self) -> bool:
+        return 0 < self.section < _RESERVED
+
+
+def _symbols(
+    data: mmap.mmap | bytearray, kind: int
+) -> tuple[Iterator[_Symbol], bytes]:
+    """The symbols of a file's table of a kind, and all of its names."""
+    header = _HEADER.unpack_from(data)
+    at, count = header[6], header[12]
+    table = data[at : at + count * _SECTION.size]
+    sections = [*_SECTION.iter_unpack(table)]
+    symbols = names = b""
+    begin = 0
+    for _, own, _, _, at, size, link, *_ in sections:
+        if own == kind:
+            begin, symbols = at, bytes(data[at : at + size])
+            at, size = sections[link][4:6]
+            names = bytes(data[at : at + size])
+    lines = enumerate(_SYMBOL.iter_unpack(symbols))
+    return (
+        _Symbol(
+            begin + i * _SYMBOL.size,
+            names[at : names.index(b"\0", at)].decode(),
+            *rest,
+        )
+        for i, (at, *rest, _, _) in lines
+    ), names
+
+
 def exports(path: str) -> Exports:
     """Reads the symbols of a library that can be loaded (`problem`)."""
+    functions: list[str] = []
+    objects: list[str] = []
     with (
         open(path, "rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
     ):
-        header = _HEADER.unpack_from(data)
-        at, count = header[6], header[12]
-        table = data[at : at + count * _SECTION.size]
-        sections = [*_SECTION.iter_unpack(table)]
-        symbols = names = b""
-        for _, kind, _, _, at, size, link, *_ in sections:
-            if kind == _SHT_DYNSYM:
-                symbols = data[at : at + size]
-                at, size = sections[link][4:6]
-                names = data[at : at + size]
-    functions: list[str] = []
-    objects: list[str] = []
-    for at, info, other, section, _, _ in _SYMBOL.iter_unpack(symbols):
-        is_exported = info >> 4 in _GLOBAL_OR_WEAK and other & 3 not in _HIDDEN
-        if is_exported and 0 < section < _RESERVED:
-            name = names[at : names.index(b"\0", at)].decode()
-            (functions if info & 15 == _FUNCTION else objects).append(name)
+        symbols, names = _symbols(data, _SHT_DYNSYM)
+        for symbol in symbols:
+            is_visible = symbol.other & 3 not in _HIDDEN
+            if symbol.is_global and symbol.is_defined and is_visible:
+                is_function = symbol.info & 15 == _FUNCTION
+                (functions if is_function else objects).append(symbol.name)
     return Exports(sorted(functions), sorted(objects), _newest(names, "GLIBC"))
+
+
+# What a module of Python defines, and what the interpreter that loads it does.
+MODULE = "PyInit_"
+_OF_PYTHON = ("Py", "_Py")
+
+
+def leave_to_python(paths: Iterable[str]) -> None:
+    """Lets a linker leave the interpreter's functions undefined.
+
+    If one of the objects is a module of Python, the symbols Py* that no object
+    defines become weak in all of them, and all others stay an error.
+    """
+    files = {path: bytearray(open(path, "rb").read()) for path in paths}
+    files = {p: f for p, f in files.items() if f[:4] == b"\x7fELF"}
+    tables = {p: [*_symbols(f, _SHT_SYMTAB)[0]] for p, f in files.items()}
+    symbols = [(p, s) for p, table in tables.items() for s in table]
+    if not any(s.name.startswith(MODULE) and s.is_defined for _, s in symbols):
+        return
+    for path, symbol in symbols:
+        is_undefined = symbol.is_global and symbol.section == 0
+        if is_undefined and symbol.name.startswith(_OF_PYTHON):
+            files[path][symbol.at + 4] = _WEAK << 4 | symbol.info & 15
+    for path, data in files.items():
+        with open(path, "wb") as file:
+            file.write(data)
 
 
 def too_old_a_system(error: str) -> str | None:

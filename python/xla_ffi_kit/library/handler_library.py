@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias, Union
 
 from xla_ffi_kit.errors import HandlerLibraryError
-from xla_ffi_kit.library import c_api, elf, rows
+from xla_ffi_kit.library import c_api, elf, kept_objects, rows
 from xla_ffi_kit.library.rows import Handler, Registrations, StateType
 from xla_ffi_kit.library.signature import Signature
 
@@ -52,6 +52,7 @@ class HandlerLibrary:
         registrations: Registrations,
         platform: str = "cpu",
         *,
+        types: Registrations | None = None,
         name: str = "an extension module",
     ) -> HandlerLibrary:
         """The handlers that an extension module offers as capsules.
@@ -68,16 +69,24 @@ class HandlerLibrary:
             ("instantiate", "prepare", "initialize", "execute") to capsules.
             Modules return such mappings for `jax.ffi.register_ffi_target`.
           platform: JAX's name of the handlers' platform.
+          types: name of a state type -> mapping of "type_id" and "type_info" to
+            capsules, or the capsule of the id, as modules return them for
+            `jax.ffi.register_ffi_type`. They are registered first.
           name: the name of the module, for errors.
+
+        Raises:
+          TypeError: a target or type has something else than capsules.
+          ValueError: the platform is none that handlers have.
         """
         handlers = rows.of_capsules(registrations, platform)
         # Distinguishes it from other modules, because two may offer one target.
         library = cls.__new__(cls)
         library.path = f"{name} at {handlers[0].stages['execute']:#x}"
         library.optional, library._was_seen = False, True
-        library._kept = registrations  # a capsule may free what it points to
+        # A capsule may free what it points to.
+        library._kept = {**registrations, **(types or {})}
         library.handlers = {(h.name, platform): h for h in handlers}
-        library.types = ()
+        library.types = rows.types_of_capsules(types or {}, platform)
         return library
 
     @staticmethod
@@ -222,7 +231,9 @@ class HandlerLibrary:
                 "rules or xla_ffi_kit.build_library(), or list its handlers in "
                 'one of its files: #include "xla_ffi/core/define_table.h" and '
                 'XLA_FFI_KIT_DEFINE_TABLE("my_ops", '
-                'XLA_FFI_KIT_HANDLER("my.target", Symbol));'
+                'XLA_FFI_KIT_HANDLER("my.target", Symbol)); handlers of another '
+                "project's library are HandlerLibrary.from_capsules("
+                '{"my.target": jax.ffi.pycapsule(ctypes.CDLL(path).Symbol)})'
             ) from None
         get_table.restype = ctypes.POINTER(c_api.HandlerTable)
         table: c_api.HandlerTable = get_table().contents
@@ -287,6 +298,7 @@ def _open(path: str) -> ctypes.CDLL:
             f"handler library {path} {problem or f'cannot be loaded: {error}'}"
         ) from None
     _loaded[path] = library, file
+    kept_objects.give_to(library)
     return library
 
 

@@ -139,7 +139,13 @@ def _register(library: HandlerLibrary, target: str, platform: str) -> None:
         _register_type(library, state_type)
     _check_version(library, handler, bool(types))
     stages = {s: jax.ffi.pycapsule(a) for s, a in handler.stages.items()}
-    with _blaming(f"handler {target!r} of {library.path}"):
+    remedy = ""
+    if not types and "instantiate" in stages:
+        maker = "xla_ffi_library() or build_library"
+        if not library.is_file:
+            maker = "HandlerLibrary.from_capsules"
+        remedy = f"; pass the types of its state to {maker}, types=..."
+    with _blaming(f"handler {target!r} of {library.path}", remedy):
         jax.ffi.register_ffi_target(target, stages, _xla(platform))
     jax.ffi.register_ffi_target_as_batch_partitionable(target)
     _stages[key] = handler.stages
@@ -175,12 +181,12 @@ def _register_type(library: HandlerLibrary, state_type: StateType) -> None:
 
 
 @contextlib.contextmanager
-def _blaming(what: str) -> Iterator[None]:
+def _blaming(what: str, remedy: str = "") -> Iterator[None]:
     try:
         yield
     except Exception as error:
         raise HandlerLibraryError(
-            f"{what} cannot be registered: {error}"
+            f"{what} cannot be registered: {error}{remedy}"
         ) from error
 
 

@@ -104,8 +104,31 @@ def _stages(where: str, value: object) -> dict[str, int]:
             f"{where}: expected stages of {', '.join(STAGES)}, execute among "
             f"them, got {sorted(capsules)}"
         )
+    return _addresses(where, capsules)
+
+
+def types_of_capsules(
+    registrations: Registrations, platform: str
+) -> tuple[StateType, ...]:
+    """The state types that an extension module offers."""
+    types = []
+    for name, value in registrations.items():
+        where = f"HandlerLibrary.from_capsules: type {name!r}"
+        capsules = value if isinstance(value, Mapping) else {"type_id": value}
+        if not {"type_id"} <= capsules.keys() <= {"type_id", "type_info"}:
+            raise TypeError(
+                f"{where}: expected type_id and type_info, or the first, got "
+                f"{sorted(capsules)}"
+            )
+        at = _addresses(where, capsules)
+        info = at.get("type_info", 0)
+        types.append(StateType(name, platform, at["type_id"], info))
+    return tuple(types)
+
+
+def _addresses(where: str, capsules: Mapping[str, object]) -> dict[str, int]:
     try:
-        return {stage: address_of(c) for stage, c in capsules.items()}
+        return {what: address_of(c) for what, c in capsules.items()}
     except TypeError as error:
         raise TypeError(f"{where}: {error}") from None
 

@@ -1,7 +1,7 @@
 """Reads the axes of an operation's kernel in the notation of `jnp.vectorize`.
 
 "(m,n),(n)->(m)" names the kernel axes of each operand and each result. Axes of
-one name have one size; a number is that size.
+one name have one size; a number is that size, and each "_" has one of its own.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.op.spec import OpSpec, message
 
+OF_ITS_OWN = "_"
 ASKED = "one of them, such as '(n)->(n)' or 1"
 Letters: TypeAlias = tuple[str, ...]
 _LIST = r"\(\s*(?:\w+\s*(?:,\s*\w+\s*)*)?\)"
@@ -89,7 +90,7 @@ def check(
             raise ValueError(spec.error(what, rank, f"rank {len(x.shape)}"))
         kernel = x.shape[len(x.shape) - len(letters) :]
         for at, (letter, size) in enumerate(zip(letters, kernel, strict=True)):
-            if not isinstance(size, int):
+            if not isinstance(size, int) or letter == OF_ITS_OWN:
                 continue  # An export with any size checks it when it is called.
             other, expected = sizes.setdefault(letter, (what, size))
             if letter.isdecimal():
@@ -98,6 +99,8 @@ def check(
                 like = f", {letter} as {other} has it" if other else ""
                 axis = f"axis {at - len(letters)} of size {expected}{like}"
                 got = f"{size} (shape {list(x.shape)})"
+                if len({o.parameter for o in spec.operands}) < len(operands):
+                    got += f"; an axis {OF_ITS_OWN} has a size of its own"
                 raise ValueError(spec.error(what, axis, got))
 
 

@@ -24,7 +24,13 @@ import numpy as np
 from xla_ffi_kit._check import Shape, Typed
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.operands import strong
-from xla_ffi_kit.op.spec import Arrays, Function, OpSpec, flatten
+from xla_ffi_kit.op.spec import (
+    Arrays,
+    Combination,
+    Function,
+    OpSpec,
+    flatten,
+)
 
 # The tangent of an integer operand is an array of float0.
 Tangent: TypeAlias = jax.Array | np.ndarray[Shape, np.dtype[np.void]]
@@ -34,6 +40,14 @@ MappedAxes: TypeAlias = tuple[int | None, ...]
 _R = TypeVar("_R")
 _X = TypeVar("_X", jax.Array, Tangent, Tangent | None)
 
+
+# What makes the shared results of one call of those of several, along axes.
+# Their dtype stays, which `jnp.sum` of integers would make a wider one.
+COMBINATIONS: dict[Combination, Callable[..., jax.Array]] = {
+    "sum": lambda y, axes: jnp.sum(y, axes, dtype=y.dtype),
+    "max": jnp.max,
+    "min": jnp.min,
+}
 
 # --- The leading shape --------------------------------------------------------
 
@@ -59,9 +73,9 @@ def leading_shape(spec: OpSpec, operands: Sequence[Typed]) -> Shape:
     first = unshared[0]
     common = leads[first]
     # How many of the first axes may have size one beside another size.
-    ones = len(common) if spec.advanced.vmap_method == "expand_dims" else 0
-    if spec.loops:
-        ones = spec.depth(operands)
+    ones = spec.depth(operands) if spec.loops else 0
+    if spec.advanced.vmap_method == "expand_dims":
+        ones = len(common)
     if ones:
         common = _broadcast(common, leads)
     for i, lead in enumerate(leads):
@@ -162,7 +176,7 @@ def over_batches(
     """
     for axes in mapped_axes(spec, operands):
         function = transform(function, axes)
-    if not spec.loops:
+    if not spec.has_ones:
         return function
 
     def call(*values: jax.Array) -> _R:
@@ -221,7 +235,7 @@ def without_ones(
     spec: OpSpec, operands: Sequence[Typed], values: Sequence[_X]
 ) -> list[_X]:
     """Values like operands, without axes of size one that stand for no axis."""
-    if not spec.loops:
+    if not spec.has_ones:
         return list(values)
     pairs = zip(values, absent_axes(spec, operands), strict=True)
     return [

@@ -23,6 +23,7 @@ from xla_ffi_kit.op.contract import Contract
 from xla_ffi_kit.op.spec import (
     Advanced,
     AttributeType,
+    Combination,
     Function,
     Operand,
     OpSpec,
@@ -472,17 +473,21 @@ def _check_together(spec: OpSpec) -> None:
         if not targets_of(spec.handlers.get(platform)):
             expected = "platforms with a handler"
             raise ValueError(spec.error("workspace", expected, repr(platform)))
-    if each(advanced.shared_results) and not spec.shared:
-        expected = "none without shared operands"
-        raise ValueError(
-            spec.error("shared_results", expected, advanced.shared_results)
-        )
+    if isinstance(advanced.shared_results, Mapping):
+        words = get_args(Combination)
+        if not {*advanced.shared_results.values()} <= {*words}:
+            got, expected = advanced.shared_results, f"of each one of {words}"
+            raise ValueError(spec.error("shared_results", expected, got))
     _check_one_batch_axis(spec)
-    if spec.shared and advanced.vmap_method != "broadcast_all":
-        expected = "'broadcast_all' with shared operands"
-        raise ValueError(
-            spec.error("vmap_method", expected, repr(advanced.vmap_method))
-        )
+    for what, count, methods in (
+        ("results", len(each(advanced.shared_results)), ["broadcast_all"]),
+        ("operands", len(spec.shared), ["broadcast_all", "expand_dims"]),
+    ):
+        if count and advanced.vmap_method not in methods:
+            either = " or ".join(map(repr, methods))
+            expected = f"{either} with shared {what}"
+            got = repr(advanced.vmap_method)
+            raise ValueError(spec.error("vmap_method", expected, got))
     if spec.reference is None and not spec.handlers:
         expected = "at least one, as there is no reference to run"
         raise ValueError(spec.error("handlers", expected, "none"))
@@ -494,7 +499,6 @@ def _check_one_batch_axis(spec: OpSpec) -> None:
     for what, is_other in (
         ("vmap_method='expand_dims'", advanced.vmap_method == "expand_dims"),
         ("batches_shared", advanced.batches_shared),
-        ("shared_results", bool(each(advanced.shared_results))),
     ):
         if advanced.one_batch_axis and is_other:
             raise ValueError(

@@ -120,6 +120,7 @@ def check_results(
     Raises ValueError.
     """
     spec.check_places_of_results()
+    _check_dtypes_of_results(spec, operands, results)
     for what, indices in (
         ("shared_results", spec.shared_results),
         ("output_layouts", spec.output_layouts),
@@ -156,6 +157,39 @@ def check_results(
                 f"{spec.name}: aliases: operand {spec.operand_names[i]} is "
                 f"{type_name(operand)}, expected {type_name(result)} as result "
                 f"{j} is"
+            )
+
+
+def _check_dtypes_of_results(
+    spec: OpSpec, operands: Sequence[Typed], results: Sequence[Typed]
+) -> None:
+    """TypeError for dtypes that the handler has no results of.
+
+    Its signature says them for each combination of the operands' dtypes.
+    """
+    signature, short = spec.contract, _dtypes.SHORT_NAMES
+    if signature is None or len(signature.results) != len(results):
+        return
+    combinations = [
+        [short.get(name) for name in entry] for entry in signature.combinations
+    ]
+    own = [x.dtype.name for x in operands]
+    places = [k for k, entry in enumerate(combinations) if entry == own]
+    for i, (result, y) in enumerate(
+        zip(signature.results, results, strict=True)
+    ):
+        if len(result.dtypes) != len(combinations):
+            continue
+        written = {short.get(result.dtypes[k]) for k in places}
+        if places and y.dtype.name not in written:
+            raise TypeError(
+                spec.error(
+                    f"result {i} ({result.name})",
+                    f"dtype {' or '.join(map(str, written))}, as the handler "
+                    "writes it",
+                    f"{y.dtype.name} (of strings, those of inline have arrays "
+                    "of several types)",
+                )
             )
 
 

@@ -52,6 +52,8 @@ AttributeType: TypeAlias = (
 KernelAttributes: TypeAlias = Callable[[Sequence[Typed]], Mapping[str, object]]
 VmapMethod = Literal["broadcast_all", "expand_dims", "sequential"]
 ShardedKernelAxes = Literal["error", "gather", "restore"]
+# How the shared results of several calls become those of one.
+Combination = Literal["sum", "max", "min"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -211,8 +213,11 @@ class Advanced:
       part_of: the name of a public function that runs this operation, or
         several names. `use_reference` of such a name switches this operation
         off, too. Use it for the variants and derivatives of a function.
-      shared_results: the results without batch axes. They are sums over the
-        rows, such as the gradient of a weight, and over the devices of a mesh.
+      shared_results: the results without batch axes, such as the gradient of a
+        weight, which is a sum over the rows. A call has one of each, and under
+        vmap every element is a call. A mesh has calls on each device, of which
+        such results are added. {"iterations": "max"} says how else: "sum",
+        "max" or "min".
       batches_shared: whether the handler takes shared operands, and returns
         shared results, with the first batch axes of the call, which vmap adds.
         If not, such calls run `partitioned`.
@@ -254,7 +259,9 @@ class Advanced:
     symbolic_zeros: bool = False
     sharded_kernel_axes: ShardedKernelAxes = "error"
     part_of: str | Sequence[str] = ()
-    shared_results: str | int | Sequence[str | int] = ()
+    shared_results: (
+        str | int | Sequence[str | int] | Mapping[str | int, Combination]
+    ) = ()
     batches_shared: bool = False
     partitioned: Function | None = None
     shape_attributes: Callable[..., Mapping[str, object]] | None = None
@@ -487,6 +494,19 @@ class OpSpec:
             and (self.partitioned is None or advanced.has_side_effect)
         )
 
+    @property
+    def has_ones(self) -> bool:
+        """Whether axes of `depth` may have size one in some operands."""
+        return self.loops or self.advanced.vmap_method == "expand_dims"
+
+    @functools.cached_property
+    def vmap_loops(self) -> bool:
+        """Whether `vmap` makes a call of each element, with shared results.
+
+        No shared operand shows which batch axes of one call would be `vmap`'s.
+        """
+        return bool(self.shared_results) and not self.shared
+
     def depth(self, operands: Sequence[Typed]) -> int:
         """The number of first batch axes that only `vmap` or a loop goes over.
 
@@ -535,11 +555,13 @@ class OpSpec:
         return names.index(result) if result in names else None
 
     @functools.cached_property
-    def shared_results(self) -> tuple[int, ...]:
-        """The indices of the results without batch axes."""
-        names = each(self.advanced.shared_results)
-        indices = (self.result_index(result) for result in names)
-        return tuple(i for i in indices if i is not None)
+    def shared_results(self) -> dict[int, Combination]:
+        """The indices of the results without batch axes, and what they are."""
+        declared = self.advanced.shared_results
+        if not isinstance(declared, Mapping):
+            declared = dict.fromkeys(each(declared), "sum")
+        by_index = {self.result_index(r): how for r, how in declared.items()}
+        return {i: how for i, how in by_index.items() if i is not None}
 
     @functools.cached_property
     def input_output_aliases(self) -> dict[int, int]:
@@ -616,8 +638,10 @@ def message(name: str, argument: str, expected: str, got: object) -> str:
 
 
 def each(names: Any) -> tuple[Any, ...]:
-    """One name or index, or several, as a tuple."""
-    if isinstance(names, str | int) or not isinstance(names, Collection):
+    """One name or index, or several, as a tuple: "a b" are two names."""
+    if isinstance(names, str):
+        return tuple(names.split())
+    if isinstance(names, int) or not isinstance(names, Collection):
         return (names,)
     return tuple(names)
 

@@ -74,6 +74,10 @@ def jvp(
             for y, t in zip(outs, slopes, strict=True)
         ]
     if nonlinear and spec.reference is None:
+        results = abstract_eval.results(spec, primals, attributes)
+        if not any(map(is_inexact, results.types)):
+            outs = _jax_hooks.bind(spec.primitive, primals, attributes)
+            return outs, list(map(_no_tangent, outs))
         names = ", ".join(spec.operand_names[i] for i in nonlinear)
         raise NotDifferentiableError(
             f"{spec.name}: no derivative with respect to operand {names}: "

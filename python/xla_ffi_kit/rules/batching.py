@@ -14,7 +14,7 @@ from xla_ffi_kit._check import Typed
 from xla_ffi_kit.op import batch_axes, implementation
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import OpSpec
-from xla_ffi_kit.rules import abstract_eval
+from xla_ffi_kit.rules import abstract_eval, partitioning
 
 Values: TypeAlias = Sequence[jax.Array]
 Dims: TypeAlias = Sequence[int | None]
@@ -48,6 +48,8 @@ def batch(
     if all(d is None for d in dims):
         outs = _jax_hooks.bind(spec.primitive, operands, attributes)
         return outs, [None] * len(outs)
+    if spec.vmap_loops:
+        return _in_turn(spec, operands, dims, attributes)
     at = _same_batch_axis(spec, operands, dims)
     if at is None:
         at = _place_of_new_axis(spec, operands, dims)
@@ -75,6 +77,36 @@ def _batch_reference(
         axis_size=axis.size,
     )
     outs = call(*operands)
+    return outs, [0] * len(outs)
+
+
+def _in_turn(
+    spec: OpSpec,
+    operands: Values,
+    dims: Dims,
+    attributes: AttributeValues,
+) -> tuple[Values, Dims]:
+    """A call for each element, with shared results of its own."""
+    for x, d, name in zip(operands, dims, spec.operand_names, strict=True):
+        over = None if d is None else partitioning.specs_of(jax.typeof(x))[d]
+        if over is not None:
+            expected = (
+                "an axis that is not sharded, as each of its elements is a "
+                "call with shared results of its own"
+            )
+            got = f"one over {over!r}; vmap it inside of a jax.shard_map"
+            raise ValueError(spec.error(f"vmap: operand {name}", expected, got))
+
+    def call(*values: jax.Array) -> Values:
+        return tuple(_jax_hooks.bind(spec.primitive, values, attributes))
+
+    axes = tuple(None if d is None else 0 for d in dims)
+    outs = batch_axes.in_turn(call, axes)(
+        *(
+            x if d is None else jnp.moveaxis(x, d, 0)
+            for x, d in zip(operands, dims, strict=True)
+        )
+    )
     return outs, [0] * len(outs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import jax
@@ -102,12 +102,15 @@ class HandlerCall:
         def flat(a: ShapedArray) -> ShapedArray:
             return ShapedArray((rows, *a.shape[rank:]), a.dtype)
 
-        shared = self.spec.shared
+        def flatten(
+            avals: Sequence[ShapedArray], shared: Collection[int]
+        ) -> list[ShapedArray]:
+            return [a if i in shared else flat(a) for i, a in enumerate(avals)]
+
+        spec = self.spec
         ctx = self.ctx.replace(
-            avals_in=[
-                a if i in shared else flat(a) for i, a in enumerate(self.avals)
-            ],
-            avals_out=list(map(flat, self.results)),
+            avals_in=flatten(self.avals, spec.shared),
+            avals_out=flatten(self.results, spec.shared_results),
         )
         return dataclasses.replace(self, ctx=ctx)
 

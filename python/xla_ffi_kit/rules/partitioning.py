@@ -19,6 +19,7 @@ from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from xla_ffi_kit import _check, _jax_hooks
 from xla_ffi_kit._check import Shape
+from xla_ffi_kit.op.axes import OF_ITS_OWN
 from xla_ffi_kit.op.spec import OpSpec
 
 # The mesh axes that an array's axis is sharded over.
@@ -97,7 +98,8 @@ def annotate_batch(
     names, replicated = batch_rule(leads, (*operands, *results))
     for axes, ends in zip(names, letters, strict=False):
         for axis, letter in enumerate(ends, len(axes) - len(ends)):
-            if axes[axis] in replicated and ends.count(letter) == 1:
+            is_one = letter != OF_ITS_OWN and ends.count(letter) == 1
+            if axes[axis] in replicated and is_one:
                 replicated.remove(axes[axis])
                 axes[axis] = f"n{letter}"
     restored = (name for axes in names for name in axes if name[0] == "n")
@@ -226,7 +228,7 @@ def result_avals(
     return avals
 
 
-def _specs_of(aval: ShapedArray) -> tuple[AxisSpec, ...]:
+def specs_of(aval: ShapedArray) -> tuple[AxisSpec, ...]:
     """Per axis, the explicit mesh axes that it is sharded over, or None."""
     spec: tuple[AxisSpec, ...] = tuple(aval.sharding.spec)
     return spec + (None,) * (len(aval.shape) - len(spec))
@@ -241,7 +243,7 @@ def lead_specs(
     for name, aval, axes in zip(
         spec.operand_names, avals, spec.kernel_axes, strict=True
     ):
-        batch = _specs_of(aval)[: len(aval.shape) - axes]
+        batch = specs_of(aval)[: len(aval.shape) - axes]
         for axis, over in enumerate(batch):
             if over is None or merged[axis] == over:
                 continue
@@ -260,7 +262,7 @@ def _check_kernel_axes(spec: OpSpec, operands: Sequence[ShapedArray]) -> None:
     for i, (name, aval) in enumerate(
         zip(spec.operand_names, operands, strict=True)
     ):
-        axes = _specs_of(aval)
+        axes = specs_of(aval)
         for axis in range(spec.batch_rank(i, aval), len(axes)):
             if axes[axis] is not None:
                 raise ValueError(

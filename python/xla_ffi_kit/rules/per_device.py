@@ -84,7 +84,7 @@ def split(call: HandlerCall) -> Sequence[ir.Value]:
 
 
 def _split_sums(call: HandlerCall) -> Sequence[ir.Value]:
-    """`split` for a call with results that are sums over the rows.
+    """`split` for a call with shared results, such as sums over the rows.
 
     The rows are so many groups, each with its sums, that every device has the
     same number. The groups are the first axes. XLA splits them, and adds up.
@@ -102,8 +102,8 @@ def _split_sums(call: HandlerCall) -> Sequence[ir.Value]:
 
     def added(*results: jax.Array) -> list[jax.Array]:
         return [
-            jnp.sum(y, tuple(range(len(counts))))
-            if i in spec.shared_results
+            batch_axes.COMBINATIONS[how](y, tuple(range(len(counts))))
+            if (how := spec.shared_results.get(i))
             else groups.restore(y)
             for i, y in enumerate(results)
         ]
@@ -356,7 +356,12 @@ def in_manual_region(call: HandlerCall, specs: Sequence[AxisSpec]) -> Lowered:
         }
     )
     avals = [ShapedArray(a.shape, a.dtype) for a in call.avals]
-    depth, sums = call.depth, call.spec.shared_results
+    depth, shared = call.depth, call.spec.shared_results
+    combine: dict[str, Callable[..., jax.Array]] = {
+        "sum": jax.lax.psum,
+        "max": jax.lax.pmax,
+        "min": jax.lax.pmin,
+    }
 
     def spec_of(index: int, shape: Shape) -> PartitionSpec:
         batch = shape[: call.spec.batch_rank(index, avals[index])]
@@ -373,10 +378,10 @@ def in_manual_region(call: HandlerCall, specs: Sequence[AxisSpec]) -> Lowered:
 
     def run(*parts: jax.Array) -> Arrays:
         results = call.run(*parts)
-        if not sums or not named:
+        if not shared or not named:
             return results
         return tuple(
-            jax.lax.psum(y, named) if i in sums else y
+            combine[how](y, named) if (how := shared.get(i)) else y
             for i, y in enumerate(results)
         )
 
@@ -385,7 +390,7 @@ def in_manual_region(call: HandlerCall, specs: Sequence[AxisSpec]) -> Lowered:
         mesh=mesh,
         in_specs=tuple(spec_of(i, a.shape) for i, a in enumerate(avals)),
         out_specs=tuple(
-            PartitionSpec(*(specs[:depth] if i in sums else specs))
+            PartitionSpec(*(specs[:depth] if i in shared else specs))
             for i in range(len(call.results))
         ),
         axis_names=set(mesh.axis_names) - manual,

@@ -103,13 +103,16 @@ def inline(
         )
         declare.check_names(name, options)
         operands, attributes = references.parameter_names(reference)
+        declared = options.get("attributes") or {}
         source = Source(
             name=name,
             code=code,
             function=symbol,
             instances=template_arguments(name, dtypes),
             operands=operands,
-            attributes=tuple(attributes),
+            attributes=tuple(
+                a for a in attributes if declared.get(a, str) is not None
+            ),
             place=place,
         )
         find = None

@@ -166,6 +166,7 @@ class StringOp(Generic[R]):
         signature = library.signature(library.target)
         assert signature is not None  # KIT_DEFINE_HANDLER defines it
         types = _types(self.name, signature)
+        types |= {n: None for n, t in self.attributes.items() if t is None}
         _check_attributes(self.name, types, self.attributes)
         # An exported program runs where the operation is defined.
         registration.register_early(library)
@@ -324,7 +325,9 @@ def _check_attributes(
     for attribute, expected in declared.items():
         got = types.get(attribute)
         where = f"{name}: attribute {attribute}"
-        if got != element_types.attribute(where, expected):
+        if expected is not None and got != element_types.attribute(
+            where, expected
+        ):
             raise BuildError(
                 f"{where}: expected {expected} as `attributes` has it, got "
                 f"{got} in the C++ function"

@@ -197,12 +197,12 @@ def check_batches(run: Runner) -> None:
 def leading_axes_batch(run: Runner) -> None:
     """A call with another leading axis is the rows' calls, stacked.
 
-    Shared results are summed instead.
+    Shared results are combined instead.
     """
     check_batches(run)
     axes = _case.call_axes(run.op)
-    summed = run.spec.shared_results
-    call = Call.of(programs.whole_and_rows, axes, axes=axes, summed=summed)
+    shared = tuple(run.spec.shared_results.items())
+    call = Call.of(programs.whole_and_rows, axes, axes=axes, shared=shared)
     for reference in (False, True):
         whole, rows = cast(
             tuple[object, object], run.run(call, reference=reference)
@@ -211,7 +211,7 @@ def leading_axes_batch(run: Runner) -> None:
             call,
             whole,
             rows,
-            factor=8 if summed else 1,
+            factor=8 if shared else 1,
             what="the axes left of kernel_axes do not batch: ",
         )
 
@@ -242,7 +242,8 @@ def vmap(run: Runner) -> None:
         ]
     for axes in choices:
         run.same(Call.of(programs.vmapped, axes, in_axes=axes))
-        _one_call(run, Call.of(programs.vmapped_text, axes, in_axes=axes))
+        if not run.spec.vmap_loops:
+            _one_call(run, Call.of(programs.vmapped_text, axes, in_axes=axes))
     first, second = (0,) * count, (1,) * count
     if all(x.ndim for x in run.case.operands()):
         run.same(Call.of(programs.vmapped, second, in_axes=1))

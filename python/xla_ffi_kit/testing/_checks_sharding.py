@@ -54,7 +54,11 @@ def _in_place(run: Runner, kind: Literal["Auto", "Explicit"]) -> None:
     axes = _case.call_axes(run.op)
     inexact = [_case.is_inexact(v) for v in run.case.operands()]
     _stays(
-        run, kind, programs.on_mesh, programs.jitted, run.spec.shared_results
+        run,
+        kind,
+        programs.on_mesh,
+        programs.jitted,
+        tuple(run.spec.shared_results),
     )
     if any(inexact):
         # The slope of a shared operand is summed over the shards.

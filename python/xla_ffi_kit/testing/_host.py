@@ -115,7 +115,9 @@ def on_host(op: FfiOp[Result], host: Host) -> Callable[..., Result]:
             function = jax.vmap(function, axes)
         summed = tuple(range(op.spec.depth(operands), len(lead)))
         outs = tuple(
-            jnp.sum(y, summed) if i in op.spec.shared_results else y
+            batch_axes.COMBINATIONS[how](y, summed)
+            if (how := op.spec.shared_results.get(i))
+            else y
             for i, y in enumerate(function(*operands))
         )
         return outs if isinstance(types, tuple) else outs[0]

@@ -18,7 +18,8 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from xla_ffi_kit._check import Typed
 from xla_ffi_kit.export import export_checks
-from xla_ffi_kit.op.spec import Result
+from xla_ffi_kit.op import batch_axes
+from xla_ffi_kit.op.spec import Combination, Result
 from xla_ffi_kit.testing._case import differentiable, scalar
 
 Arrays: TypeAlias = tuple[jax.Array, ...]
@@ -87,7 +88,7 @@ def using_again(f: F, x: Arrays, *, index: int) -> object:
 
 
 def whole_and_rows(
-    f: F, x: Arrays, *, axes: Axes, summed: tuple[int, ...]
+    f: F, x: Arrays, *, axes: Axes, shared: tuple[tuple[int, Combination], ...]
 ) -> tuple[object, object]:
     rows = [
         jax.tree.leaves(
@@ -96,9 +97,9 @@ def whole_and_rows(
         for i in range(3)
     ]
     stacked = [jnp.stack(row) for row in zip(*rows, strict=True)]
-    return jax.tree.leaves(f(*x)), [
-        jnp.sum(y, 0) if j in summed else y for j, y in enumerate(stacked)
-    ]
+    for i, how in shared:
+        stacked[i] = batch_axes.COMBINATIONS[how](stacked[i], 0)
+    return jax.tree.leaves(f(*x)), stacked
 
 
 def empty_batch(f: F, x: Arrays, *, axes: Axes) -> object:

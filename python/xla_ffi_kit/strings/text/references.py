@@ -56,6 +56,11 @@ def parameter_names(
     }
     operands = [p for p in parameters if p.name not in keywords]
     for p in operands:
+        if p.kind is p.VAR_KEYWORD:
+            raise BuildError(
+                f"{name_of(reference, 'lambda')}: {p}: expected attributes by "
+                "name, as those of the C++ function are: *, first, second"
+            )
         if p.default is None or p.kind is p.VAR_POSITIONAL:
             raise BuildError(
                 f"{name_of(reference, 'lambda')}: operand {p.name}: expected "
@@ -70,12 +75,16 @@ def attribute_types(
     reference: Callable[..., object],
     declared: Mapping[str, AttributeType],
 ) -> dict[str, AttributeType]:
-    """Returns the attributes' types, declared or those of the defaults."""
+    """Returns the attributes' types, declared or those of the defaults.
+
+    One that is declared as None is none of the handler's.
+    """
     return {
         attribute: declared[attribute]
         if attribute in declared
         else type_of_default(name, attribute, default)
         for attribute, default in parameter_names(reference)[1].items()
+        if declared.get(attribute, str) is not None
     }
 
 
