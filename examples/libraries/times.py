@@ -53,6 +53,7 @@ def repeated(step: Callable[..., Any], count: int) -> Callable[..., Any]:
 def physics() -> Iterator[Pair]:
     """Rollouts, and 64 of them."""
     import mujoco
+
     import physics
 
     model = mujoco.MjModel.from_xml_string(physics.CART)
@@ -80,6 +81,7 @@ def physics() -> Iterator[Pair]:
 def sparse() -> Iterator[Pair]:
     """Steps of heat, all with one matrix."""
     import scipy.sparse
+
     import sparse
 
     line = scipy.sparse.diags_array(
@@ -100,8 +102,9 @@ def sparse() -> Iterator[Pair]:
 
 def stiff() -> Iterator[Pair]:
     """Eight solutions of Robertson's reactions."""
-    import stiff
     from sksundae.cvode import CVODE
+
+    import stiff
 
     def solve(y, k):
         def rates(t, y, dy):
@@ -122,8 +125,9 @@ def stiff() -> Iterator[Pair]:
 
 def lapack() -> Iterator[Pair]:
     """Tridiagonal systems."""
-    import lapack
     import scipy.linalg
+
+    import lapack
 
     def step(x, bands):
         return lapack.gtsv(bands[0, 1:], bands[1], bands[2, 1:], x)
@@ -141,6 +145,7 @@ def lapack() -> Iterator[Pair]:
 def nufft() -> Iterator[Pair]:
     """A gradient descent for the modes of a function at scattered points."""
     import finufft
+
     import nufft
 
     def normal(x, points):
