@@ -1,4 +1,4 @@
-"""The table of docs/libraries.md: each example beside `jax.pure_callback`.
+"""The table of docs/external_library.md: examples beside `pure_callback`.
 
     tools/bazel run //examples/libraries:times [-- physics stiff]
 
@@ -23,6 +23,7 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
+SECONDS = 1.0  # for each line
 # What is computed; by the kit, and by a callback; the start, and the rest.
 Pair = tuple[str, Callable[..., Any], Callable[..., Any], Any, Any]
 
@@ -169,7 +170,7 @@ def nufft() -> Iterator[Pair]:
 def medians(programs: list[Any], x: Any, y: Any) -> list[float]:
     """The medians of the seconds that calls take, which take turns."""
     taken: list[list[float]] = [[] for _ in programs]
-    end = time.perf_counter() + 2
+    end = time.perf_counter() + SECONDS
     while time.perf_counter() < end or len(taken[0]) < 5:
         x = jax.block_until_ready(x * (1 + 1e-9))
         for program, seconds in zip(programs, taken, strict=True):
@@ -195,8 +196,9 @@ def main() -> None:
             np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-8)
             kit, callback = medians(programs, x, y)
             print(
-                f"| {what} | `{name}.py`, {lines} lines | {1e3 * kit:.3g} ms "
-                f"| {1e3 * callback:.3g} ms | {callback / kit:.3g} |"
+                f"| {what} | [`{name}.py`](../examples/libraries/{name}.py) "
+                f"| {lines} | {1e3 * kit:.3g} ms | {1e3 * callback:.3g} ms "
+                f"| {callback / kit:.3g} |"
             )
 
 
