@@ -140,6 +140,28 @@ def placed_like(x: jax.Array, aval: ShapedArray) -> jax.Array:
     return placed
 
 
+def alike(
+    spec: OpSpec, operands: Sequence[jax.Array], lead: Shape
+) -> list[jax.Array]:
+    """Operands whose batch axes an Explicit mesh shards alike, as vmap needs.
+
+    An operand has either the size of a batch axis in `lead`, or one.
+    """
+    avals = [jax.typeof(x) for x in operands]
+    if all(a.sharding.mesh.empty for a in avals):
+        return list(operands)
+    batch = lead_specs(spec, avals, lead)
+    placed = []
+    for i, (x, aval) in enumerate(zip(operands, avals, strict=True)):
+        over = list(specs_of(aval))
+        for axis in range(spec.batch_rank(i, aval)):
+            if aval.shape[axis] == lead[axis]:
+                over[axis] = batch[axis]
+        sharding = NamedSharding(aval.sharding.mesh, PartitionSpec(*over))
+        placed.append(placed_like(x, aval.update(sharding=sharding)))
+    return placed
+
+
 def divided(ctx: LoweringRuleContext, lead: Shape) -> Shape:
     """The first axes of a leading shape that XLA splits without padding them.
 
@@ -226,7 +248,7 @@ def result_avals(
     return avals
 
 
-def _specs_of(aval: ShapedArray) -> tuple[AxisSpec, ...]:
+def specs_of(aval: ShapedArray) -> tuple[AxisSpec, ...]:
     """Per axis, the explicit mesh axes that it is sharded over, or None."""
     spec: tuple[AxisSpec, ...] = tuple(aval.sharding.spec)
     return spec + (None,) * (len(aval.shape) - len(spec))
@@ -241,7 +263,7 @@ def lead_specs(
     for name, aval, axes in zip(
         spec.operand_names, avals, spec.kernel_axes, strict=True
     ):
-        batch = _specs_of(aval)[: len(aval.shape) - axes]
+        batch = specs_of(aval)[: len(aval.shape) - axes]
         for axis, over in enumerate(batch):
             if over is None or merged[axis] == over:
                 continue
@@ -260,7 +282,7 @@ def _check_kernel_axes(spec: OpSpec, operands: Sequence[ShapedArray]) -> None:
     for i, (name, aval) in enumerate(
         zip(spec.operand_names, operands, strict=True)
     ):
-        axes = _specs_of(aval)
+        axes = specs_of(aval)
         for axis in range(spec.batch_rank(i, aval), len(axes)):
             if axes[axis] is not None:
                 raise ValueError(
