@@ -104,6 +104,9 @@ SPECS = """
 spec(advanced=Advanced(vmap_method="loop"))
 ! ValueError: test.double: vmap_method: expected one of ('broadcast_all',
 ! 'expand_dims', 'sequential'), got 'loop'
+advanced(symbolic_zeros=True)
+! ValueError: test.double: symbolic_zeros: expected none without jvp=, which
+! gets them, got True
 spec(linear=("x", "y"))
 ! ValueError: test.double: linear: expected a name of the operands x, got 'y'
 spec(vmap_method="sequential")
@@ -914,6 +917,13 @@ own("double(const double x[2 *])")
 ! order, got [2*] in...
 own("double(const double x[f(2)])")
 ! ...expected the axes of an array, such as a[m][n], or a(m,n)...
+own("double(const double x[max(n)])")
+! ...expected the axes of an array, such as a[m][n], or a(m,n)...
+own("void(const out double x[3])")
+! ...expected one of in, out, inout, scratch, status, before const and the type,
+! got 'const out double x' in...
+own("void(const double x[3], out inout double y[3])")
+! ...before const and the type, got 'inout double y' in...
 own("double(const double x[n], scratch double w[2*k])")
 ! ...f: axes: expected axes that operands have for scratch double w[2*k], got k
 ! in (n)->()...
@@ -924,6 +934,10 @@ own("void(char uplo, inout double a[n][n])")
 ! uplo in...
 own("void(char* uplo = U, inout double a[n][n])")
 ! ...expected a character, 'U', got U in...
+own("void(char uplo = 'UL', inout double a[n][n])")
+! ...expected a character, 'U', got 'UL' in...
+own("void(char* uplo = '', inout double a[n][n])")
+! ...expected a character, 'U', got '' in...
 own("void(double x = y, inout double a[n][n])")
 ! ...axes: expected axes that operands have for double x = y, got y in...
 own("void(int k = 0.5, inout double a[n][n])")
@@ -1165,6 +1179,10 @@ elements("x", dtypes=np.float32)
 ! BuildError: ...dtypes: expected a sequence, got <class...
 elements("x", dtypes="")
 ! BuildError: ...dtypes: expected at least one, got none...
+elements("x", dtypes="f32,f64")
+! BuildError: f: dtypes: expected one for all arrays, such as 'f32 f64', got
+! 'float32,float64'; arrays of several dtypes are operands of a template of
+! xla_ffi_kit.inline
 elements("x", dtypes=["f32,"])
 ! BuildError: ...dtypes: expected one of pred, ..., got ''
 element_types.cpp_attribute("f: attribute a", "i4")

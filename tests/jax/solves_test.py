@@ -225,6 +225,15 @@ def eigenpair(a):
     )
 
 
+by_reference = FfiOp(
+    "test.by_reference",
+    lambda a, b: jnp.linalg.solve(a, b[..., None])[..., 0],
+    axes="(n,n),(n)->(n)",
+    handlers={},
+    solves=lambda x, a, b: a @ x - b,
+)
+
+
 def near(*shape, to=0.0):
     """Different numbers around `to`, the same for each shape."""
     rng = np.random.default_rng(len(shape))
@@ -341,6 +350,37 @@ def test_vmap_mesh_and_export(solver):
     blob = jax.export.export(grads, disabled_checks=checks)(xs).serialize()
     got = jax.export.deserialize(blob).call(xs)
     np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("op", [linear, by_reference], ids=str)
+def test_operands_that_an_explicit_mesh_shards_otherwise(op):
+    """One operand has no batch axis, or has it on all devices."""
+    a, b = near(4, 3, 3, to=np.diag([2.0, -1, 3])), near(4, 3)
+
+    def loss(a, b, axes):
+        return jnp.sum(jnp.sin(jax.vmap(op, axes)(a, b)))
+
+    grad = jax.jit(jax.grad(loss, (0, 1)), static_argnums=2)
+    mesh = mesh_of("Explicit", (4,), ("d",))
+    for axes, left, right in (((None, 0), a[0], b), ((0, None), a, b[0])):
+        want = grad(left, right, axes)
+        with jax.set_mesh(mesh):
+            got = grad(
+                on(mesh, left, *["d"][: axes[0] == 0]),
+                on(mesh, right, *["d"][: axes[1] == 0]),
+                axes,
+            )
+        assert_close(got, want, rtol=1e-10, atol=1e-12)
+        assert got[axes.index(0)].sharding.spec[0] == "d"
+
+
+def test_a_batch_that_is_on_all_devices_beside_one_that_is_not():
+    a, b = near(4, 3, 3, to=np.diag([2.0, -1, 3])), near(4, 3)
+    grad = jax.jit(jax.grad(lambda a, b: jnp.sum(linear(a, b) ** 2), (0, 1)))
+    mesh = mesh_of("Explicit", (4,), ("d",))
+    with jax.set_mesh(mesh):
+        got = grad(on(mesh, a), on(mesh, b, "d"))
+    assert_close(got, grad(a, b), rtol=1e-10, atol=1e-12)
 
 
 @each_solver
@@ -641,6 +681,16 @@ def test_an_equation_of_another_size():
     )
 
 
+@pytest.mark.parametrize(
+    ("residual", "got"), [(lambda y, x: y == x, "bool[]"), (print, "None")]
+)
+def test_an_equation_without_slopes(residual, got):
+    op = operation(lambda x: 2 * x, solves=residual)
+    assert said(jax.grad(op), 1.0, of="test.op") == (
+        f"TypeError: solves: expected a residual of floats, got {got}"
+    )
+
+
 def test_a_linear_solve_of_another_type():
     wrong = Advanced(linear_solve=lambda product, b, *_: b.astype(np.float32))
     op = solver("test.op", advanced=wrong)
@@ -648,6 +698,13 @@ def test_a_linear_solve_of_another_type():
     assert said(grad, jnp.ones(2), of="test.op") == (
         "TypeError: linear_solve: solution 0: expected float64[2], got "
         "float32[2]"
+    )
+    op = solver("test.op", advanced=Advanced(linear_solve=lambda product: 0))
+    with pytest.raises(TypeError) as caught:
+        jax.grad(lambda b: op(jnp.eye(2), b)[0])(jnp.ones(2))
+    assert caught.value.__notes__[0] == (
+        "test.op: linear_solve: called for one row, with results float64[2] "
+        "and operands a float64[2, 2], b float64[2]"
     )
 
 

@@ -79,10 +79,21 @@ struct Part {
 };
 
 template <typename T>
+constexpr bool kIsFloat = std::is_same_v<T, float> || std::is_same_v<T, double>;
+// A std::complex of a float.
+template <typename T, typename = void>
+constexpr bool kIsComplex = false;
+template <typename T>
+constexpr bool
+    kIsComplex<T, std::void_t<typename T::value_type,
+                              decltype(std::declval<const T&>().imag())>> =
+        kIsFloat<typename T::value_type> &&
+        sizeof(T) == 2 * sizeof(typename T::value_type);
+template <typename T>
 constexpr bool kIsBytes =
     std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> &&
-    (std::has_unique_object_representations_v<T> || std::is_same_v<T, float> ||
-     std::is_same_v<T, double>);
+    (std::has_unique_object_representations_v<T> || kIsFloat<T> ||
+     kIsComplex<T>);
 template <typename T>
 constexpr bool kIsKept = false;
 template <typename T>
@@ -123,7 +134,8 @@ void Describe(const T& value, Part& part) {
     using Element = std::decay_t<decltype(*value.data())>;
     static_assert(kIsBytes<Element>,
                   "a kept object is made of bytes: the elements of a key's "
-                  "array are numbers, and no pointers");
+                  "array are numbers, and no pointers, nor numbers with slopes "
+                  "as in derivatives=\"kernel\"");
     if constexpr (kHasDims<T>) {
       part.sizes = {value.dims(), value.rank() * sizeof(*value.dims())};
     }
@@ -326,15 +338,29 @@ class Store {
 
   // Waits for the object; false if it could not be made.
   bool Await(Entry& entry, std::unique_lock<std::mutex>& lock) {
-    if (entry.object == nullptr && !entry.failed &&
-        entry.maker == std::this_thread::get_id()) {
-      throw std::logic_error("a kept object needs itself to be made");
+    const auto self = std::this_thread::get_id();
+    // The maker may wait for another thread, and so on.
+    for (const Entry* last = &entry; IsInTheMaking(*last);) {
+      if (last->maker == self) {
+        throw std::logic_error("a kept object needs itself to be made");
+      }
+      const auto next = waiting_.find(last->maker);
+      if (next == waiting_.end()) break;
+      last = next->second;
     }
-    changed_.wait(lock, [&entry] { return entry.object || entry.failed; });
+    if (IsInTheMaking(entry)) {
+      waiting_[self] = &entry;
+      changed_.wait(lock, [&entry] { return !IsInTheMaking(entry); });
+      waiting_.erase(self);
+    }
     if (entry.is_listed) {
       recent_.splice(recent_.begin(), recent_, entry.place);
     }
     return !entry.failed;
+  }
+
+  static bool IsInTheMaking(const Entry& entry) {
+    return entry.object == nullptr && !entry.failed;
   }
 
   void Forget(const Entry& entry) {
@@ -364,6 +390,8 @@ class Store {
   std::condition_variable changed_;           // an object is there, or failed
   std::list<std::shared_ptr<Entry>> recent_;  // the one used last comes first
   std::unordered_multimap<uint64_t, std::shared_ptr<Entry>> by_hash_;
+  // What each thread waits for.
+  std::unordered_map<std::thread::id, const Entry*> waiting_;
   int64_t bytes_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -75,6 +76,21 @@ TEST(KeptTest, IsMadeOncePerContent) {
   EXPECT_NE(Kept<Sum>(xs, 0).get(), Kept<Sum>(xs, 0.f).get());  // same bytes
   EXPECT_EQ(Kept<Sum>(xs, 1, 2).get(), Kept<Sum>(xs, 1, 2).get());
   EXPECT_EQ(made, before + 6);
+}
+
+TEST(KeptTest, ComplexNumbersAreParts) {
+  struct Total : Counted {
+    Total(const std::vector<std::complex<double>>& xs, std::complex<float> y)
+        : sum(xs[0] + std::complex<double>(y)) {}
+    std::complex<double> sum;
+  };
+  const std::vector<std::complex<double>> xs = {{1, 2}}, other = {{1, 3}};
+  const std::complex<float> y(0, 1);
+  const Kept<Total> first(xs, y);
+  EXPECT_EQ(first->sum, std::complex<double>(1, 3));
+  EXPECT_EQ(Kept<Total>(xs, y).get(), first.get());
+  EXPECT_NE(Kept<Total>(xs, y + y).get(), first.get());
+  EXPECT_NE(Kept<Total>(other, y).get(), first.get());
 }
 
 TEST(KeptTest, KeysEndWhereTheyEnd) {
@@ -215,6 +231,26 @@ TEST(KeptTest, WhatCannotBeMadeIsAnErrorEachTime) {
     try {
       Kept<Failing> failing(0);
     } catch (const std::runtime_error&) {
+      ++failures;
+    }
+  });
+  EXPECT_EQ(failures, kThreads);
+}
+
+// Each of these needs the next one.
+struct Circular : Counted {
+  explicit Circular(int i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Kept<Circular> next((i + 1) % 4);
+  }
+};
+
+TEST(KeptTest, ThreadsThatNeedEachOthersObjectsDoNotHang) {
+  std::atomic<int> failures{0};
+  OnThreads([&](int i) {
+    try {
+      Kept<Circular> one(i % 4);
+    } catch (const std::logic_error&) {
       ++failures;
     }
   });

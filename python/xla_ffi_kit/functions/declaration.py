@@ -93,6 +93,10 @@ _QUALIFIERS = ("const", "volatile", "restrict", "__restrict", "__restrict__")
 SKIP_DISPATCH = "__pyx_skip_dispatch"
 ROLES = ("in", "out", "inout", "scratch", "status")
 _TOKENS = re.compile(r"'(?:\\.|[^'\\])'|\"(?:\\.|[^\"\\])*\"|\w+|\S")
+# A character, or a text, of C.
+_TEXT = re.compile(
+    r"'(\\([0-7]{1,3}|x[0-9a-fA-F]+|.)|[^\\'])'" r'|"(\\.|[^\\"])*"'
+)
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -257,7 +261,11 @@ def is_size(text: str) -> bool:
         and (not isinstance(node, ast.Constant) or type(node.value) is int)
         and (
             not isinstance(node, ast.Call)
-            or (isinstance(node.func, ast.Name) and not node.keywords)
+            or (
+                isinstance(node.func, ast.Name)
+                and not node.keywords
+                and len(node.args) == 2
+            )
         )
         for node in ast.walk(tree)
     ) and not re.search(r"\b(?!max\b|min\b)\w+\s*\(", text)
@@ -384,6 +392,9 @@ class _Parser:
             pointee = tokens[: tokens.index("*")] if stars else tokens
             made = Type(np.dtype(dtype), bool(stars), "const" in pointee)
             return made, "".join(rest)
+        if words and words[0] in ROLES:
+            expected = f"one of {', '.join(ROLES)}, before const and the type"
+            self._refuse(expected, repr(" ".join(tokens)))
         types = [word for word in words if word in _WORDS] or words[:1]
         got = repr(" ".join(types)) if types else "nothing"
         self._refuse(f"C's numbers ({_KNOWN})", got)
@@ -400,7 +411,7 @@ class _Parser:
             self._refuse("a value of a number alone", str(parameter))
         if value and type_.dtype == CHAR:
             quotes = "'\"" if type_.is_pointer else "'"
-            if value[0] not in quotes:
+            if value[0] not in quotes or not _TEXT.fullmatch(value):
                 self._refuse("a character, 'U'", value)
         elif value and not (is_size(value) or _NUMBER.fullmatch(value)):
             self._refuse("a number, or one of sizes of axes, 2*n", value)

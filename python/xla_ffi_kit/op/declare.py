@@ -464,6 +464,9 @@ def _check_together(spec: OpSpec) -> None:
         rule = "jvp" if spec.jvp else "vjp"
         expected = f"'reference' beside {rule}=, which is the derivative"
         raise ValueError(spec.error("derivatives", expected, "'kernel'"))
+    if advanced.symbolic_zeros and spec.jvp is None:
+        expected = "none without jvp=, which gets them"
+        raise ValueError(spec.error("symbolic_zeros", expected, "True"))
     _check_solves(spec)
     _check_linear(spec)
     if spec.transpose is not None and not spec.linear_parameters:

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import NamedSharding, PartitionSpec
 
 from xla_ffi_kit import _jax_hooks
 from xla_ffi_kit._check import Typed
@@ -158,12 +159,13 @@ def _with_batch_axes(
     )
     # An operand in whose memory a result is has to be as large as the result.
     whole = {*spec.shared, *spec.input_output_aliases}
+    over = _sharding_of_axis(operands, dims)
     return [
         x
         if d is None and _does_without(spec, i, x, at)
-        else _with_batch_axis(
-            x, d, 1 if is_one and i not in whole else size, at
-        )
+        else _with_batch_axis(x, d, at, 1, None)
+        if is_one and i not in whole
+        else _with_batch_axis(x, d, at, size, over)
         for i, (x, d) in enumerate(zip(operands, dims, strict=True))
     ]
 
@@ -173,9 +175,28 @@ def _row_type(x: jax.Array, dim: int | None) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, x.dtype)
 
 
+def _sharding_of_axis(
+    operands: Values, dims: Dims
+) -> partitioning.AxisSpec | None:
+    """How an Explicit mesh shards the axis that `vmap` maps."""
+    pairs = zip(operands, dims, strict=True)
+    x, dim = next((x, d) for x, d in pairs if d is not None)
+    return partitioning.specs_of(jax.typeof(x))[dim]
+
+
 def _with_batch_axis(
-    x: jax.Array, dim: int | None, size: int, at: int
+    x: jax.Array,
+    dim: int | None,
+    at: int,
+    size: int,
+    over: partitioning.AxisSpec,
 ) -> jax.Array:
+    """`x` with the mapped axis at `at`; by default, one sharded like `over`."""
     if dim is None:
-        x, dim = jax.lax.broadcast(x, (size,)), 0
+        sharding = None
+        if over is not None:
+            aval = jax.typeof(x)
+            axes = PartitionSpec(over, *partitioning.specs_of(aval))
+            sharding = NamedSharding(aval.sharding.mesh, axes)
+        x, dim = jax.lax.broadcast(x, (size,), out_sharding=sharding), 0
     return jnp.moveaxis(x, dim, at) if dim != at else x

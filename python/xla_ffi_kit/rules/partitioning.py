@@ -142,6 +142,28 @@ def placed_like(x: jax.Array, aval: ShapedArray) -> jax.Array:
     return placed
 
 
+def alike(
+    spec: OpSpec, operands: Sequence[jax.Array], lead: Shape
+) -> list[jax.Array]:
+    """Operands whose batch axes an Explicit mesh shards alike, as vmap needs.
+
+    An operand has either the size of a batch axis in `lead`, or one.
+    """
+    avals = [jax.typeof(x) for x in operands]
+    if all(a.sharding.mesh.empty for a in avals):
+        return list(operands)
+    batch = lead_specs(spec, avals, lead)
+    placed = []
+    for i, (x, aval) in enumerate(zip(operands, avals, strict=True)):
+        over = list(specs_of(aval))
+        for axis in range(spec.batch_rank(i, aval)):
+            if aval.shape[axis] == lead[axis]:
+                over[axis] = batch[axis]
+        sharding = NamedSharding(aval.sharding.mesh, PartitionSpec(*over))
+        placed.append(placed_like(x, aval.update(sharding=sharding)))
+    return placed
+
+
 def divided(ctx: LoweringRuleContext, lead: Shape) -> Shape:
     """The first axes of a leading shape that XLA splits without padding them.
 

@@ -8,9 +8,10 @@ x is the operation's own result, so there are derivatives of any order.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 import jax
@@ -23,6 +24,7 @@ from xla_ffi_kit.op import batch_axes, rule_checks
 from xla_ffi_kit.op import operands as call_operands
 from xla_ffi_kit.op.attribute_values import AttributeValues
 from xla_ffi_kit.op.spec import Arrays, OpSpec, flatten
+from xla_ffi_kit.rules import partitioning
 
 _T = TypeVar("_T")
 Values: TypeAlias = Sequence[jax.Array]
@@ -68,19 +70,15 @@ class Equation:
         operands = [moved.get(i, x) for i, x in enumerate(self._operands)]
         spec = self._spec
         assert spec.solves is not None
-        try:
+        with self._called("solves"):
             returned = spec.solves(
                 *results, *spec.fill(operands), **self._attributes
             )
-        except Exception as error:
-            types = ", ".join(map(call_operands.type_name, results))
-            operand_types = call_operands.describe(spec, operands)
-            error.add_note(
-                f"{spec.name}: solves: called for one row, with results "
-                f"{types} and operands {operand_types}"
-            )
-            raise
-        parts = [jnp.asarray(y) for y in jax.tree.leaves(returned)]
+            parts = [jnp.asarray(y) for y in jax.tree.leaves(returned)]
+        if not parts or not all(map(is_inexact, parts)):
+            # The slopes of integers would be 0.
+            got = ", ".join(map(call_operands.type_name, parts)) or returned
+            raise TypeError(spec.error("solves", "a residual of floats", got))
         self._parts = [jax.ShapeDtypeStruct(y.shape, y.dtype) for y in parts]
         residual = self._ravel(parts)
         if residual.shape != unknowns.shape:
@@ -147,19 +145,35 @@ class Equation:
             parts = tuple(_restore(flat, types))
             return parts if len(parts) > 1 else parts[0]
 
-        returned = solve(
-            lambda v: packed(product(self._ravel(flatten(v))), into),
-            packed(b, into),
-            transposed,
-            *self._results,
-            *spec.fill(self._operands),
-            **self._attributes,
-        )
+        with self._called("linear_solve"):
+            returned = solve(
+                lambda v: packed(product(self._ravel(flatten(v))), into),
+                packed(b, into),
+                transposed,
+                *self._results,
+                *spec.fill(self._operands),
+                **self._attributes,
+            )
         what = "linear_solve: solution"
         solution = rule_checks.arrays(spec, what, returned, len(out_of))
         for i, (got, want) in enumerate(zip(solution, out_of, strict=True)):
             rule_checks.like(spec, what, i, got, want)
         return self._ravel(solution)
+
+    @contextlib.contextmanager
+    def _called(self, what: str) -> Iterator[None]:
+        """Notes of an error in an author's function what it was called with."""
+        try:
+            yield
+        except Exception as error:
+            spec = self._spec
+            types = ", ".join(map(call_operands.type_name, self._results))
+            operand_types = call_operands.describe(spec, self._operands)
+            error.add_note(
+                f"{spec.name}: {what}: called for one row, with results "
+                f"{types} and operands {operand_types}"
+            )
+            raise
 
     def _ravel(self, arrays: Values) -> jax.Array:
         """Arrays as one vector of real numbers."""
@@ -289,7 +303,13 @@ def over_rows(
     moving: Mapping[int, jax.Array],
 ) -> _T:
     """`function` of each row of results, operands and tangents of operands."""
-    count = len(batch_axes.leading_shape(spec, operands))
+    lead = batch_axes.leading_shape(spec, operands)
+    count = len(lead)
+    operands = partitioning.alike(spec, operands, lead)
+    moving = {
+        i: partitioning.placed_like(t, jax.typeof(operands[i]))
+        for i, t in moving.items()
+    }
     absent = batch_axes.absent_axes(spec, operands, count)
 
     def whole(i: int, x: jax.Array) -> jax.Array:

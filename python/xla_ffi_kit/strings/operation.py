@@ -91,6 +91,14 @@ def on_cuda(
         is_required=platforms is not None,
     )
     instances = element_types.instances(name, dtypes)
+    for instance in instances:
+        if len(instance) > 1:
+            got = ",".join(dtype.name for dtype in instance)
+            raise BuildError(
+                f"{name}: dtypes: expected one for all arrays, such as "
+                f"'f32 f64', got {got!r}; arrays of several dtypes are "
+                "operands of a template of xla_ffi_kit.inline"
+            )
     return OnCuda(
         kernel if "cuda" in runs_on else None,
         "cpu" in runs_on,

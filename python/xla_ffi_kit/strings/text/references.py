@@ -106,7 +106,7 @@ def type_of_default(
         element = type_of_default(name, attribute, default[0])
         return cast(AttributeType, (element,))
     raise BuildError(
-        f"{name}: attribute {attribute}: expected a default that is a number, "
-        "a bool, a string or a sequence of numbers, or its type in "
+        f"{name}: attribute {attribute}: expected a default that is a real "
+        "number, a bool, a string or a sequence of numbers, or its type in "
         f"`attributes`, got {default!r}"
     )
