@@ -107,7 +107,10 @@ def _under_vmap(spec: OpSpec) -> str:
         return "a call for each element, in a loop"
     if method == "expand_dims":
         return "one call; operands that are not mapped have axes of size one"
-    return "one call with one more batch axis"
+    more = "one call with one more batch axis"
+    if spec.advanced.columns is not None:
+        more += f", or with more columns {spec.advanced.columns}"
+    return more
 
 
 def _aliases(spec: OpSpec) -> Iterator[str]:

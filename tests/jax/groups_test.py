@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from common import said
+from common import mesh_of, on, said
 
 import xla_ffi_kit
 from xla_ffi_kit import Advanced
@@ -200,3 +200,109 @@ void gather(kit::In<int32_t> index, kit::In<float> a, kit::In<float> x,
 
     index = np.int32([1, 0, 1])
     check_op(gather, [Case(index, "float32[3]", "float32[2]")])
+
+
+# --- Columns ------------------------------------------------------------------
+
+
+@xla_ffi_kit.inline(
+    """
+void weigh(kit::In<float> w, kit::In<float> b, kit::In<float> c,
+           kit::Out<float> x, kit::Out<int32_t> columns) {
+  for (const auto& group : kit::groups<1, 2, 1, 2, 1>(w, b, c, x, columns)) {
+    for (const auto& [b_row, c_row, x_row, counts] : group) {
+      const int64_t n = x.dim(-2), r = x.dim(-1);
+      for (int64_t i = 0; i < n * r; ++i) {
+        x_row[i] = group.first()[i / r] * b_row[i] + c_row[i % r];
+      }
+      for (int64_t i = 0; i < r; ++i) counts[i] = r;
+    }
+  }
+}""",
+    axes="(n),(n,r),(r)->(n,r),(r)",
+    has_reference=False,
+    advanced=Advanced(columns="r"),
+)
+def weigh(w, b, c):
+    """w b + c, and of each column how many the handler got."""
+    return (
+        jax.ShapeDtypeStruct(b.shape, b.dtype),
+        jax.ShapeDtypeStruct(c.shape, np.int32),
+    )
+
+
+W, B, C = A[0] + 2, X.reshape(2, 4), X[0, 0] + np.arange(4, dtype=np.float32)
+
+
+def plain(w, b, c):
+    return w[:, None] * b + c
+
+
+@pytest.mark.parametrize(
+    ("in_axes", "columns"),
+    [
+        ((None, 0, None), 12),
+        ((None, 2, None), 12),
+        ((None, 1, 0), 12),
+        ((None, None, 1), 12),
+        ((0, 0, None), 4),
+    ],
+)
+def test_vmap_makes_columns_more(in_axes, columns):
+    operands = [
+        x if at is None else np.stack([x, x + 1, x - 3], at)
+        for x, at in zip((W, B, C), in_axes, strict=True)
+    ]
+    x, count = jax.jit(jax.vmap(weigh, in_axes))(*operands)
+    np.testing.assert_array_equal(x, jax.vmap(plain, in_axes)(*operands))
+    assert np.unique(count) == columns
+    assert "more columns r" in weigh.explain()
+    twice = [
+        x if at is None else np.stack([x, 2 * x])
+        for x, at in zip(operands, in_axes, strict=True)
+    ]
+    outer = [None if at is None else 0 for at in in_axes]
+    x, count = jax.vmap(jax.vmap(weigh, in_axes), outer)(*twice)
+    want = jax.vmap(jax.vmap(plain, in_axes), outer)(*twice)
+    np.testing.assert_array_equal(x, want)
+    assert np.unique(count) == (2 * columns if columns == 12 else 4)
+
+
+def test_columns_that_a_mesh_shards_are_a_batch():
+    mesh = mesh_of("Explicit", (4,), ("d",))
+    with jax.set_mesh(mesh):
+        b = on(mesh, np.stack([B] * 4), "d")
+        x, count = jax.jit(jax.vmap(weigh, (None, 0, None)))(W, b, C)
+    np.testing.assert_array_equal(x, np.stack([plain(W, B, C)] * 4))
+    assert x.sharding.spec[0] == "d" and np.unique(count) == 4
+
+
+def test_columns_keep_every_transformation():
+    @xla_ffi_kit.inline(
+        """
+void outer(kit::In<float> w, kit::In<float> b, kit::Out<float> x) {
+  for (const auto& group : kit::groups<1, 2, 2>(w, b, x))
+    for (const auto& [b_row, x_row] : group)
+      for (int64_t i = 0; i < x.dim(-2) * x.dim(-1); ++i)
+        x_row[i] = group.first()[i / x.dim(-1)] * b_row[i];
+}""",
+        axes="(n),(n,r)->(n,r)",
+        advanced=Advanced(columns="r"),
+    )
+    def outer(w, b):
+        return w[..., None] * b
+
+    check_op(outer, [Case("float32[3]", "float32[3,2]")])
+
+
+def test_what_columns_are():
+    def define(columns, axes="(n),(n,r)->(n,r)"):
+        advanced = Advanced(columns=columns)
+        return xla_ffi_kit.FfiOp(
+            "test.columns", lambda w, b: b, axes=axes, advanced=advanced
+        )
+
+    text = "ValueError: test.columns: columns: expected an axis that axes= "
+    assert said(define, "k") == f"{text}names once in each result, got 'k'"
+    assert said(define, "r", "(n),(n,r)->(n)").startswith(text)
+    assert said(define, "r", "(n),(r,r)->(n,r)").startswith(text)

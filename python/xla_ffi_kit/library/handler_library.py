@@ -231,8 +231,8 @@ class HandlerLibrary:
                 "rules or xla_ffi_kit.build_library(), or list its handlers in "
                 'one of its files: #include "xla_ffi/core/define_table.h" and '
                 'XLA_FFI_KIT_DEFINE_TABLE("my_ops", '
-                'XLA_FFI_KIT_HANDLER("my.target", Symbol)); handlers of another '
-                "project's library are HandlerLibrary.from_capsules("
+                'XLA_FFI_KIT_HANDLER("my.target", Symbol)); handlers of '
+                "another project are HandlerLibrary.from_capsules("
                 '{"my.target": jax.ffi.pycapsule(ctypes.CDLL(path).Symbol)})'
             ) from None
         get_table.restype = ctypes.POINTER(c_api.HandlerTable)

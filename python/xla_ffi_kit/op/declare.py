@@ -482,6 +482,7 @@ def _check_together(spec: OpSpec) -> None:
             got, expected = advanced.shared_results, f"of each one of {words}"
             raise ValueError(spec.error("shared_results", expected, got))
     _check_one_batch_axis(spec)
+    _check_columns(spec)
     for what, count, methods in (
         ("results", len(each(advanced.shared_results)), ["broadcast_all"]),
         ("operands", len(spec.shared), ["broadcast_all", "expand_dims"]),
@@ -494,6 +495,18 @@ def _check_together(spec: OpSpec) -> None:
     if spec.reference is None and not spec.handlers:
         expected = "at least one, as there is no reference to run"
         raise ValueError(spec.error("handlers", expected, "none"))
+
+
+def _check_columns(spec: OpSpec) -> None:
+    """Refuses columns that some result would not have."""
+    columns, results = spec.advanced.columns, spec.result_letters or [()]
+    every = [*results, *(o.letters for o in spec.operands)]
+    if columns is not None and not (
+        all(letters.count(columns) == 1 for letters in results)
+        and all(letters.count(columns) <= 1 for letters in every)
+    ):
+        expected = "an axis that axes= names once in each result"
+        raise ValueError(spec.error("columns", expected, repr(columns)))
 
 
 def _check_one_batch_axis(spec: OpSpec) -> None:

@@ -204,6 +204,10 @@ class Advanced:
       one_batch_axis: whether the handler takes exactly one batch axis. The
         batch axes of a call, none or several, become one, and results get
         theirs back; on a mesh each device does so with its rows.
+      columns: the name in `axes` of an axis whose elements are computed apart,
+        as the right sides of a system. `vmap` of operands that have it, and of
+        no others, makes this axis longer, and repeats none of the others. Such
+        an axis of `vmap` is gathered where an Auto mesh shards it.
       symbolic_zeros: whether `jvp` gets None instead of a tangent that is zero,
         as that of an operand that is not differentiated is.
       sharded_kernel_axes: an operand whose kernel axes are sharded over an
@@ -256,6 +260,7 @@ class Advanced:
     has_side_effect: bool = False
     vmap_method: VmapMethod = "broadcast_all"
     one_batch_axis: bool = False
+    columns: str | None = None
     symbolic_zeros: bool = False
     sharded_kernel_axes: ShardedKernelAxes = "error"
     part_of: str | Sequence[str] = ()

@@ -51,6 +51,8 @@ def batch(
         return outs, [None] * len(outs)
     if spec.vmap_loops:
         return _in_turn(spec, operands, dims, attributes)
+    if _are_columns(spec, operands, dims):
+        return _as_columns(spec, axis.size, operands, dims, attributes)
     at = _same_batch_axis(spec, operands, dims)
     if at is None:
         at = _place_of_new_axis(spec, operands, dims)
@@ -109,6 +111,53 @@ def _in_turn(
         )
     )
     return outs, [0] * len(outs)
+
+
+def _are_columns(spec: OpSpec, operands: Values, dims: Dims) -> bool:
+    """Whether `vmap` only adds elements of the axis `columns`."""
+    columns = spec.advanced.columns
+    if columns is None or spec.shared_results:
+        return False
+    return all(
+        d is None
+        or (
+            columns in operand.letters
+            # An axis that is sharded stays so as a batch axis.
+            and partitioning.specs_of(jax.typeof(x))[d] is None
+        )
+        for operand, x, d in zip(spec.operands, operands, dims, strict=True)
+    )
+
+
+def _as_columns(
+    spec: OpSpec,
+    size: int,
+    operands: Values,
+    dims: Dims,
+    attributes: AttributeValues,
+) -> tuple[Values, Dims]:
+    """A call with longer axes `columns`, where those of `vmap` come first."""
+    columns, letters = spec.advanced.columns, spec.result_letters
+    assert columns is not None and letters is not None  # declare.py
+    values = list(operands)
+    for i, (operand, d) in enumerate(zip(spec.operands, dims, strict=True)):
+        if columns in operand.letters:
+            from_end = len(operand.letters) - operand.letters.index(columns)
+            at = values[i].ndim + (d is None) - from_end - 1
+            x = _with_batch_axis(values[i], d, size, at)
+            values[i] = x.reshape(
+                *x.shape[:at], size * x.shape[at + 1], *x.shape[at + 2 :]
+            )
+    outs = list(_jax_hooks.bind(spec.primitive, values, attributes))
+    places = []
+    for i, y in enumerate(outs):
+        own = letters[min(i, len(letters) - 1)]
+        at = y.ndim - len(own) + own.index(columns)
+        outs[i] = y.reshape(
+            *y.shape[:at], size, y.shape[at] // size, *y.shape[at + 1 :]
+        )
+        places.append(at)
+    return outs, places
 
 
 def _does_without(spec: OpSpec, index: int, operand: Typed, at: int) -> bool:
