@@ -1,9 +1,5 @@
-"""MuJoCo's step as an operation: gradients of rollouts, worlds on devices.
+"""MuJoCo's step as an operation: gradients of rollouts, worlds on devices."""
 
-A model is kept by the text that it is made of, and each thread has an `mjData`.
-"""
-
-import functools
 import pathlib
 
 import jax
@@ -29,19 +25,19 @@ CART = """<mujoco>
 </mujoco>"""
 FOLDER = pathlib.Path(mujoco.__file__).parent
 (LIBRARY,) = FOLDER.glob("libmujoco.so.*")
-string = functools.partial(
-    xla_ffi_kit.rows,
-    before="""
+# A model is kept by the text that it is made of; each thread has an mjData.
+EACH = """
     #include <algorithm>
     #include <mujoco/mujoco.h>
     #include <stdexcept>
     #include <string>
     #include "xla_ffi/core/kept.h"
+    using In = kit::In<double>;
+    using Out = kit::Out<double>;
     struct Model {
       explicit Model(std::string_view xml) {
         char error[500] = "";
-        const std::string text(xml);
-        auto* spec = mj_parseXMLString(text.c_str(), nullptr, error, 500);
+        auto* spec = mj_parseXMLString(std::string(xml).c_str(), 0, error, 500);
         if (spec != nullptr) model = mj_compile(spec, nullptr);
         mj_deleteSpec(spec);
         if (model == nullptr) throw std::runtime_error(error);
@@ -51,28 +47,32 @@ string = functools.partial(
     };
     struct World {
       explicit World(const kit::Kept<Model>& kept)
-          : kept(kept), model(kept->model), data(mj_makeData(model)) {}
+          : kept(kept), data(mj_makeData(kept->model)) {}
       ~World() { mj_deleteData(data); }
-      void Set(const double* x, const double* u) {
-        data->time = 0;
-        std::copy_n(x, model->nq, data->qpos);
-        std::copy_n(x + model->nq, model->nv, data->qvel);
-        std::copy_n(u, model->nu, data->ctrl);
-      }
-      kit::Kept<Model> kept;
-      const mjModel* model;
-      mjData* data;
-    };""",
-    dtypes="f64",
-    has_reference=False,
-    flags=[
-        *(f"-I{FOLDER}/include", f"-L{FOLDER}", f"-l:{LIBRARY.name}"),
-        f"-Wl,-rpath,{FOLDER}",
-    ],
-)
-FIND = """
-    kit::PerThread<World> world{kit::Kept<Model>(model)};
-    world->Set(&x[0], &u[0]);"""
+      const kit::Kept<Model> kept;
+      mjData* const data;
+    };
+    // Calls f(model, data of this state, r) for each row r.
+    template <typename F>
+    void Each(In x, In u, std::string_view xml, kit::Threads threads, F f) {
+      threads.For(x.rows(), 20000, [&](int64_t r, int64_t end) {
+        const kit::PerThread<World> world{kit::Kept<Model>(xml)};
+        const mjModel* m = world->kept->model;
+        for (mjData* d = world->data; r < end; ++r) {
+          d->time = 0;
+          std::copy_n(x.row(r), m->nq, d->qpos);
+          std::copy_n(x.row(r) + m->nq, m->nv, d->qvel);
+          std::copy_n(u.row(r), m->nu, d->ctrl);
+          f(m, d, r);
+        }
+      });
+    }"""
+
+
+def string(code, **options):
+    flags = f"-I{FOLDER}/include", f"-L{FOLDER}", f"-Wl,-rpath,{FOLDER}"
+    options["flags"] = [*flags, f"-l:{LIBRARY.name}"]
+    return xla_ffi_kit.inline(EACH + code, has_reference=False, **options)
 
 
 def jvp(primals, tangents, **model):
@@ -82,11 +82,14 @@ def jvp(primals, tangents, **model):
 
 
 @string(
-    f"""{FIND}
-    mj_step(world->model, world->data);
-    std::copy_n(world->data->qpos, world->model->nq, &out[0]);
-    std::copy_n(world->data->qvel, world->model->nv, &out[world->model->nq]);
-    """,
+    """
+    void step(In x, In u, std::string_view model, kit::Threads threads, Out y) {
+      Each(x, u, model, threads, [y](const mjModel* m, mjData* d, int64_t r) {
+        mj_step(m, d);
+        std::copy_n(d->qpos, m->nq, y.row(r));
+        std::copy_n(d->qvel, m->nv, y.row(r) + m->nq);
+      });
+    }""",
     axes="(n),(m)->(n)",
     jvp=jvp,
 )
@@ -96,11 +99,15 @@ def step(x, u, *, model=CART):
 
 
 @string(
-    f"""{FIND}
-    mjd_transitionFD(world->model, world->data, 1e-6, true, &a[0], &b[0], 0, 0);
-    """,
+    """
+    void slopes(In x, In u, std::string_view model, kit::Threads threads,
+                Out a, Out b) {
+      Each(x, u, model, threads, [=](const mjModel* m, mjData* d, int64_t r) {
+        r *= m->nq + m->nv;
+        mjd_transitionFD(m, d, 1e-6, true, a.row(r), b.row(r), 0, 0);
+      });
+    }""",
     axes="(n),(m)->(n,n),(n,m)",
-    results="a b",
 )
 def slopes(x, u, *, model=CART):
     """MuJoCo's own derivatives of a step, which it takes by differences."""
