@@ -585,11 +585,16 @@ takes_two(jnp.ones(2), jnp.ones(2, jnp.bfloat16), offset=0.0)
 ! TypeError: test.times: operand y: expected dtype float32 as operand x has, got
 ! bfloat16
 small(1.0, jnp.int16(3))
-! TypeError: f: operand y: expected dtype int8 as operand x has, got int16
+! TypeError: f: operand y: expected dtype int8 beside float32 of operand x,
+! got int16
+pair_of(dtypes=["f32,i8"], handlers={})(1.0, jnp.int16(3))
+! TypeError: f: operand y: expected dtype int8, got int16
 small(1.0, True)
-! TypeError: f: operand y: expected dtype int8 as operand x has, got bool
+! TypeError: f: operand y: expected dtype int8 beside float32 of operand x,
+! got bool
 small(1.0, 3.0)
-! TypeError: f: operand y: expected dtype int8 as operand x has, got float32
+! TypeError: f: operand y: expected dtype int8 beside float32 of operand x,
+! got float32
 small(1.0, 128)
 ! ValueError: f: operand y: expected a number that int8 has, got 128
 small(1.0, -(2**70))

@@ -103,11 +103,12 @@ def test_every_transformation_keeps_it(library):
     check_op(operation(library), [Case("f64[3]", "f64[2,3,4]")])
 
 
+@pytest.mark.parametrize("lead", [(4, 6), (24,)])
 @pytest.mark.parametrize("kind", ["Auto", "Explicit"])
-def test_each_device_flattens_its_own_rows(library, kind):
+def test_each_device_flattens_its_own_rows(library, kind, lead):
     op = operation(library)
     mesh = mesh_of(kind, (4,), ("d",))
-    rows, x = np.arange(1.0, 4), np.arange(96.0).reshape(4, 6, 4)
+    rows, x = np.arange(1.0, 4), np.arange(96.0).reshape(*lead, 4)
     with jax.set_mesh(mesh):
         placed = on(mesh, x, "d")
         compiled = jax.jit(op).lower(rows, placed).compile()

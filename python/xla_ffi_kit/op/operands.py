@@ -102,7 +102,11 @@ def check_dtypes(spec: OpSpec, operands: Sequence[Typed]) -> None:
             entry for entry in entries if entry[position] == x.dtype.name
         ]
         if not entries:
-            like = f" as operand {spec.operand_names[0]} has" if i else ""
+            like, first = "", operands[0].dtype.name
+            if i and allowed == [first]:
+                like = f" as operand {spec.operand_names[0]} has"
+            elif i and len(spec.dtypes) > 1:
+                like = f" beside {first} of operand {spec.operand_names[0]}"
             expected = f"dtype {', '.join(allowed)}{like}"
             what = f"operand {operand.name}"
             got = x.dtype.name + _dtypes.remedy(allowed)

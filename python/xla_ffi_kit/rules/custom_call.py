@@ -141,7 +141,7 @@ def build(
     spec, ctx, avals, operands = call.spec, call.ctx, call.avals, call.operands
     # XLA may split these axes, the first ones of operands and results.
     batch = partitioning.divided(ctx, call.lead) if call.devices > 1 else ()
-    units = _unit_axes(spec, avals, batch) if batch else (0, 0)
+    units = unit_axes(spec, avals, batch) if batch else (0, 0)
     if any(units):
         avals = [
             a if i in spec.shared else _with_axes(a, len(batch), sum(units))
@@ -218,7 +218,7 @@ def _layouts(
     return layouts
 
 
-def _unit_axes(
+def unit_axes(
     spec: OpSpec, avals: Sequence[Typed], batch: Shape
 ) -> tuple[int, int]:
     """Returns the numbers of batch and kernel axes of size one to add.

@@ -294,12 +294,21 @@ def _is_carried(call: HandlerCall) -> bool:
         or spec.input_output_aliases
         or spec.advanced.has_side_effect
         or call.needs_shapes
-        or call.with_one_batch_axis is not call
+        or _has_more_axes_than_one(call)
         or any(
             tuple(a.shape[: len(lead)]) != lead
             for i, a in enumerate(call.avals)
             if i not in spec.shared
         )
+    )
+
+
+def _has_more_axes_than_one(call: HandlerCall) -> bool:
+    """Whether a handler of one batch axis would get more of them."""
+    return call.spec.advanced.one_batch_axis and (
+        call.with_one_batch_axis is not call
+        # XLA's partitioner needs them.
+        or any(custom_call.unit_axes(call.spec, call.avals, call.lead))
     )
 
 
