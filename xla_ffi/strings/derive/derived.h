@@ -146,7 +146,7 @@ void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
     for (int i = 0; i < F::kIns; ++i) {
       if (!Has(kActive, i)) continue;
       const Row<T>& slope = slopes[Before(kActive, i)];
-      for (int64_t j = 0; j < slope.size(); ++j) slope[j] = tape.SlopeOf(++id);
+      for (int64_t j = 0; j < slope.size(); ++j) slope[j] = tape.SlopeAt(++id);
     }
     if constexpr (std::is_floating_point_v<T>) {
       if (tape.steps.AreUsed() && !AreFinite(slopes, Count(kActive))) continue;
