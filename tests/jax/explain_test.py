@@ -49,8 +49,8 @@ def test_a_string():
     ]
     jax.make_jaxpr(jax.grad(total))(jnp.ones(3), jnp.ones(1))
     assert (
-        f"{way} total.jvp1 (not compiled yet), total.vjp1 (not compiled yet); "
-        "none of s32"
+        f"{way} total.vjp1 (not compiled yet), total.gradient1 (not compiled "
+        "yet); none of s32"
     ) in total.explain()
     with xla_ffi_kit.use_reference("total"):
         assert (

@@ -139,7 +139,7 @@ def test_a_tape_that_gets_no_memory_is_an_error():
     done = run_python(_FOLDED.format(lanes=True) + _LACK_MEMORY)
     said = done.stdout
     assert done.returncode == 0, done.stderr
-    assert "folded.vjp1" in said and "bad_alloc" in said
+    assert "folded.gradient1" in said and "bad_alloc" in said
     assert said.endswith("[[0. 1. 2.]]\n")
 
 

@@ -89,6 +89,74 @@ def _square_of_gradient(loss, *x):
     return jnp.sum(jax.grad(loss)(*x) ** 2)
 
 
+def _of_series(axes, write, **options):
+    """A filter of each row with two parameters, which all rows share."""
+    code = f"""
+    A state = 0, sum = 0;
+    for (int64_t i = 0; i < x.size(); ++i) {{
+      state = w[0] * state + std::sin(w[1] * x[i]);
+      sum += state * state;
+      {write}
+    }}
+    """
+    options |= {"axes": axes, "shared": "w", "has_reference": False}
+    wave = axes.endswith("(n)")
+    return rows(code, dtypes="f32", results="out", **options)(
+        lambda x, w: jax.ShapeDtypeStruct(x.shape[: -1 + wave or None], x.dtype)
+    )
+
+
+def _filtered(x, w):
+    states = [jnp.zeros(x.shape[:-1])]
+    for i in range(x.shape[-1]):
+        states.append(w[..., 0] * states[-1] + jnp.sin(w[..., 1] * x[..., i]))
+    return jnp.stack(states[1:], -1)
+
+
+def _calls(f, *x):
+    """How often the program of a loss and its gradient runs a string."""
+    compiled = jax.jit(f).lower(*x).compile()
+    return compiled.as_text().count("custom-call(")
+
+
+@pytest.mark.parametrize("lanes", [False, True])
+def test_value_and_gradient_run_the_string_once(lanes):
+    score = _of_series("(n),(k)->()", "out[0] = std::sqrt(sum);", lanes=lanes)
+    wave = _of_series("(n),(k)->(n)", "out[i] = state;", lanes=lanes)
+    x = jnp.sin(jnp.arange(24.0)).reshape(3, 8)
+    w = jnp.array([0.5, 0.9])
+
+    def size(x, w):
+        return jnp.sqrt(jnp.sum(_filtered(x, w) ** 2, -1))
+
+    def agree(got, want):
+        for g, e in zip(*map(jax.tree.leaves, (got, want)), strict=True):
+            np.testing.assert_allclose(g, e, rtol=2e-4, atol=2e-5)
+
+    for op, want, argnums, runs in (
+        (score, size, 0, 1),
+        (score, size, 1, 1),
+        (score, size, (0, 1), 1),
+        (wave, _filtered, 1, 1),
+        (wave, _filtered, (0, 1), 2),  # A Jacobian would be large.
+    ):
+        of = [functools.partial(_loss, f) for f in (op, want)]
+        both = [jax.value_and_grad(f, argnums) for f in of]
+        assert _calls(both[0], x, w) == runs
+        agree(*(f(x, w) for f in both))
+        each = [jax.vmap(f, (0, 0)) for f in both]
+        agree(*(f(jnp.stack([x, 2 * x]), jnp.stack([w, w / 2])) for f in each))
+        if argnums == (0, 1) and not lanes:
+            agree(*(jax.jvp(f, (x, w), (x, 2 * w)) for f in of))
+            agree(*(jax.hessian(f, argnums)(x[0], w) for f in of))
+    assert _calls(score, x, w) == _calls(wave, x, w) == 1
+    # The slope of what nobody reads is infinite.
+    kept = jax.grad(
+        lambda x: jnp.where(jnp.arange(3) > 0, score(x, w), 0).sum()
+    )
+    assert np.isfinite(kept(x.at[0].set(0))).all()
+
+
 def test_it_is_compiled_when_it_is_asked_for(monkeypatch):
     loaded = []
     load = operation.load
@@ -241,8 +309,8 @@ def test_shared_slopes_are_the_same_bits_in_every_call():
     [
         (
             False,
-            'folded.vjp1: derivatives="kernel": the tape of one row needs more '
-            "than 1000000 bytes; take shorter rows, or the reference's "
+            'folded.gradient1: derivatives="kernel": the tape of one row needs '
+            "more than 1000000 bytes; take shorter rows, or the reference's "
             "derivative, or set XLA_FFI_KIT_TAPE_BYTES",
         ),
         (

@@ -75,14 +75,18 @@ def test_explain():
     assert ": row by row on" in _rows(one_by_one)
 
 
+def _same_bits(got, want):
+    for g, w in zip(got, want, strict=True):
+        assert np.asarray(g).tobytes() == np.asarray(w).tobytes()
+
+
 def _same_bits_beside_any_others(operands, parts):
     """Rows are the same, whichever are computed beside them."""
     whole = in_lanes(*operands)
     x, w, shift = operands
     for part in (slice(*part) for part in parts):
         results = in_lanes(x[part], w, shift[part])
-        for got, want in zip(results, whole, strict=True):
-            assert np.asarray(got).tobytes() == np.asarray(want[part]).tobytes()
+        _same_bits(results, [y[part] for y in whole])
     return whole
 
 
@@ -179,6 +183,7 @@ def test_errors_of_functions(dtype):
         unit = np.spacing(np.abs(exact).astype(dtype)).astype(np.longdouble)
         error = np.abs(np.asarray(got[i]).astype(np.longdouble) - exact) / unit
         assert error.max() <= ulps, (name, error.max())
+        _same_bits([y[7:8] for y in got], functions(x[7:8]))
 
 
 def test_the_line_is_that_of_the_file():
@@ -212,6 +217,8 @@ def test_every_compiler(compiler, monkeypatch):
     assert "in lanes of" in _rows(op)
     operands = _operands(19, 37, "float32")
     close(op(*operands), one_by_one(*operands), 2e-6)
+    x, w, shift = operands
+    _same_bits(op(x[:1], w, shift[:1]), [y[:1] for y in op(*operands)])
 
     @xla_ffi_kit.inline(_THROWS, kernel_axes=0)
     def double_it(x):
@@ -252,6 +259,32 @@ sloped = xla_ffi_kit.rows(_SLOPED_FILTER, lanes=True, **_SLOPED, **_KERNEL)(
 sloped_rows = xla_ffi_kit.rows(_SLOPED_FILTER, **_SLOPED, **_KERNEL)(
     _filter_shape
 )
+# A sum over a row, whose products compilers fuse with it, or do not.
+_SUMS = """
+A sum = 0, state = 0;
+for (int64_t i = 0; i < x.size(); ++i) {
+  sum += x[i] * x[x.size() - 1 - i];
+  state = std::exp(-x[i]) * state * 0.5f + x[i] * sum;
+  out[i] = kit::where(state > sum, state * x[i], std::tanh(sum)) + sum * state;
+}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_slopes_of_one_row_have_the_bits_of_those_among_others(dtype):
+    options = {"dtypes": "f32 f64", "derivatives": "kernel", "lanes": True}
+    op = xla_ffi_kit.rows(_SUMS, has_reference=False, **options)(_same)
+    x, ct = (_operands(19, 64, dtype, seed)[0] for seed in (0, 1))
+
+    def slopes(x, ct):
+        y, pull = jax.vjp(op, x)
+        return y, *pull(ct), jax.jvp(op, (x,), (ct,))[1]
+
+    whole = slopes(x, ct)
+    for part in (slice(3, 4), slice(3, 5)):
+        _same_bits(slopes(x[part], ct[part]), [y[part] for y in whole])
+
+
 _OF_SLOPES = {"float32": 2e-5, "float64": 1e-13, "bfloat16": 2e-2}
 
 

@@ -75,14 +75,12 @@ KIT_INLINE void Transpose(Square<double>::Vector (&v)[2]) {
 
 // Copies `size` elements of each row into lanes. Lanes without a row get the
 // last row, and nobody reads what they compute.
-template <typename E, typename F>
-void Gather(const E* row, int64_t stride, int rows, int64_t size, F* lanes) {
-  constexpr int kCount = Lanes<F>::kCount, kSide = Square<F>::kSide;
+template <typename E, typename F, int kN>
+void Gather(const E* row, int64_t stride, int rows, int64_t size,
+            Lanes<F, kN>* lanes) {
+  constexpr int kCount = sizeof(*lanes) / sizeof(F), kSide = Square<F>::kSide;
   if (rows == 1) {
-    for (int64_t i = 0; i < size; ++i) {
-      const Lanes<F> same(static_cast<F>(row[i]));
-      std::memcpy(lanes + i * kCount, same.v, sizeof(same.v));
-    }
+    for (int64_t i = 0; i < size; ++i) lanes[i] = static_cast<F>(row[i]);
     return;
   }
   for (int lane = 0; lane < kCount; lane += kSide) {
@@ -91,7 +89,7 @@ void Gather(const E* row, int64_t stride, int rows, int64_t size, F* lanes) {
       const int at = lane + j;
       rows_of[j] = row + (at < rows ? at : rows - 1) * stride;
     }
-    F* to = lanes + lane;
+    F* to = reinterpret_cast<F*>(lanes) + lane;
     int64_t i = 0;
     for (; i + kSide <= size; i += kSide) {
       typename Square<F>::Vector v[kSide];
@@ -108,11 +106,12 @@ void Gather(const E* row, int64_t stride, int rows, int64_t size, F* lanes) {
 }
 
 // The inverse: copies the lanes that have a row.
-template <typename F, typename E>
-void Scatter(const F* lanes, int64_t size, E* row, int64_t stride, int rows) {
-  constexpr int kCount = Lanes<F>::kCount, kSide = Square<F>::kSide;
+template <typename F, int kN, typename E>
+void Scatter(const Lanes<F, kN>* lanes, int64_t size, E* row, int64_t stride,
+             int rows) {
+  constexpr int kCount = sizeof(*lanes) / sizeof(F), kSide = Square<F>::kSide;
   for (int lane = 0; lane < rows; lane += kSide) {
-    const F* from = lanes + lane;
+    const F* from = reinterpret_cast<const F*>(lanes) + lane;
     E* to = row + lane * stride;
     int64_t i = 0;
     if (lane + kSide <= rows) {
@@ -167,66 +166,84 @@ class Window {
   L* data_ = nullptr;
 };
 
-// As RunRows(), for a group of rows at a time: each in a lane of the numbers
+// Calls use(a number) for the numbers in which so many rows of T run: those of
+// a single row, which needs no wide registers, or lanes. Two rows take longer
+// one after the other than in lanes.
+template <typename T, typename Use>
+void ForLanesOf(int64_t rows, const Use& use) {
+  if (rows == 1) {
+    use(LanesOf<T, 1>());
+  } else {
+    use(LanesOf<T>());
+  }
+}
+
+// As RunRows(), for a group of rows at a time: each in a lane of the numbers L
 // that `in` and `out` have. Integers run row by row.
+template <typename L, typename T, typename F, int kIns, int kOuts>
+void RunGroups(const F& f, const Threads& threads, int64_t rows,
+               const Row<const T> (&whole_in)[kIns],
+               const Row<T> (&whole_out)[kOuts]) {
+  using Number = Accumulate<L>;
+  const auto run = [&](int64_t begin, int64_t end) {
+    Window<L> windows[kIns + kOuts];
+    Row<const L> in[kIns];
+    Row<L> out[kOuts];
+    // Operands that are gathered, and results that begin with what is there,
+    // as operands may be there.
+    bool is_read[kIns] = {}, is_kept[kOuts] = {};
+    for (int k = 0; k < kOuts; ++k) {
+      const int64_t size = whole_out[k].size() / rows;
+      out[k] = {windows[kIns + k].Allocate(size), size};
+      for (const auto& x : whole_in) is_kept[k] |= Overlap(x, whole_out[k]);
+    }
+    for (int k = 0; k < kIns; ++k) {
+      if (F::kit_is_shared[k]) continue;
+      const int64_t size = whole_in[k].size() / rows;
+      int at = 0;
+      while (at < kOuts && whole_out[at].data() != whole_in[k].data()) ++at;
+      is_read[k] = at == kOuts;
+      in[k] = {is_read[k] ? windows[k].Allocate(size) : out[at].data(), size};
+    }
+    for (int64_t group = begin; group < end; ++group) {
+      const int64_t first = group * L::kCount, left = rows - first;
+      const int count = static_cast<int>(left < L::kCount ? left : L::kCount);
+      const auto gather = [&](const T* data, int64_t size, const L* lanes) {
+        lanes_internal::Gather(data + first * size, size, count, size,
+                               static_cast<Number*>(const_cast<L*>(lanes)));
+      };
+      for (int k = 0; k < kIns; ++k) {
+        if (!is_read[k]) continue;
+        gather(whole_in[k].data(), in[k].size(), in[k].data());
+      }
+      for (int k = 0; k < kOuts; ++k) {
+        if (!is_kept[k]) continue;
+        gather(whole_out[k].data(), out[k].size(), out[k].data());
+      }
+      f(static_cast<const Row<const L>*>(in),
+        static_cast<const Row<const T>*>(whole_in),
+        static_cast<const Row<L>*>(out));
+      for (int k = 0; k < kOuts; ++k) {
+        const int64_t size = out[k].size();
+        lanes_internal::Scatter(static_cast<const Number*>(out[k].data()), size,
+                                whole_out[k].data() + first * size, size,
+                                count);
+      }
+    }
+  };
+  const int64_t bytes = BytesOfRow<F>(rows, whole_in, whole_out);
+  threads.For(GroupsOf<L>(rows), bytes * L::kCount, run);
+}
 template <typename T, typename F, int kIns, int kOuts>
 void RunRowsInLanes(const F& f, const Threads& threads, int64_t rows,
                     const Row<const T> (&whole_in)[kIns],
                     const Row<T> (&whole_out)[kOuts]) {
-  using L = LanesOf<T>;
-  if constexpr (std::is_void_v<L>) {
+  if constexpr (std::is_void_v<LanesOf<T>>) {
     RunRows<T>(f, threads, rows, whole_in, whole_out);
-  } else {
-    using S = Accumulate<T>;
-    if (rows == 0) return;
-    const auto run = [&](int64_t begin, int64_t end) {
-      Window<L> windows[kIns + kOuts];
-      Row<const L> in[kIns];
-      Row<L> out[kOuts];
-      // Operands that are gathered, and results that begin with what is there,
-      // as operands may be there.
-      bool is_read[kIns] = {}, is_kept[kOuts] = {};
-      for (int k = 0; k < kOuts; ++k) {
-        const int64_t size = whole_out[k].size() / rows;
-        out[k] = {windows[kIns + k].Allocate(size), size};
-        for (const auto& x : whole_in) is_kept[k] |= Overlap(x, whole_out[k]);
-      }
-      for (int k = 0; k < kIns; ++k) {
-        if (F::kit_is_shared[k]) continue;
-        const int64_t size = whole_in[k].size() / rows;
-        int at = 0;
-        while (at < kOuts && whole_out[at].data() != whole_in[k].data()) ++at;
-        is_read[k] = at == kOuts;
-        in[k] = {is_read[k] ? windows[k].Allocate(size) : out[at].data(), size};
-      }
-      for (int64_t group = begin; group < end; ++group) {
-        const int64_t first = group * L::kCount, left = rows - first;
-        const int count = static_cast<int>(left < L::kCount ? left : L::kCount);
-        const auto gather = [&](const T* data, int64_t size, const L* lanes) {
-          lanes_internal::Gather(data + first * size, size, count, size,
-                                 reinterpret_cast<S*>(const_cast<L*>(lanes)));
-        };
-        for (int k = 0; k < kIns; ++k) {
-          if (!is_read[k]) continue;
-          gather(whole_in[k].data(), in[k].size(), in[k].data());
-        }
-        for (int k = 0; k < kOuts; ++k) {
-          if (!is_kept[k]) continue;
-          gather(whole_out[k].data(), out[k].size(), out[k].data());
-        }
-        f(static_cast<const Row<const L>*>(in),
-          static_cast<const Row<const T>*>(whole_in),
-          static_cast<const Row<L>*>(out));
-        for (int k = 0; k < kOuts; ++k) {
-          const int64_t size = out[k].size();
-          lanes_internal::Scatter(reinterpret_cast<const S*>(out[k].data()),
-                                  size, whole_out[k].data() + first * size,
-                                  size, count);
-        }
-      }
-    };
-    const int64_t bytes = BytesOfRow<F>(rows, whole_in, whole_out);
-    threads.For(GroupsOf<L>(rows), bytes * L::kCount, run);
+  } else if (rows != 0) {
+    ForLanesOf<T>(rows, [&](auto number) {
+      RunGroups<decltype(number)>(f, threads, rows, whole_in, whole_out);
+    });
   }
 }
 

@@ -15,21 +15,22 @@ namespace kit {
 
 // Calls a function for each lane: of the C library, or of vectors once the
 // compiler sees the loop.
-template <typename F, typename Function, typename... X>
-KIT_INLINE Lanes<F> EachLane(const Function& function, const X&... x) {
-  constexpr int kCount = Lanes<F>::kCount;
+template <typename F, int kN, typename Function, typename... X>
+KIT_INLINE Lanes<F, kN> EachLane(const Function& function,
+                                 const Lanes<F, kN>& x, const X&... others) {
   struct Numbers {
-    explicit Numbers(const Lanes<F>& from) {
+    explicit Numbers(const Lanes<F, kN>& from) {
       std::memcpy(of, from.v, sizeof(of));
     }
-    alignas(kVectorBytes) F of[kCount];
+    alignas(kVectorBytes) F of[kN];
   };
-  alignas(kVectorBytes) F results[kCount];
+  alignas(kVectorBytes) F results[kN];
   const auto each = [&](const auto&... numbers) {
-    for (int i = 0; i < kCount; ++i) results[i] = function(numbers.of[i]...);
+    for (int i = 0; i < kN; ++i) results[i] = function(numbers.of[i]...);
   };
-  each(Numbers(x)...);
-  Lanes<F> y;
+  each(Numbers(x), Numbers(others)...);
+  if constexpr (kN == 1) return results[0];
+  Lanes<F, kN> y;
   std::memcpy(y.v, results, sizeof(results));
   return y;
 }
@@ -37,16 +38,17 @@ KIT_INLINE Lanes<F> EachLane(const Function& function, const X&... x) {
 // The sine and the cosine of what is left of x after whole quarters of a turn.
 // Where x has so many of them that what is left has too few bits, libm's
 // functions compute them: see IsFar().
-template <typename F>
+template <typename F, int kN>
 struct Turn {
-  Lanes<F> sine, cosine;
-  Bits<F> quarters;
+  Lanes<F, kN> sine, cosine;
+  Bits<F, kN> quarters;
 };
-template <typename F>
-KIT_INLINE Turn<F> TurnOf(const Lanes<F>& x) {
-  Turn<F> y;
-  const Lanes<F> n = NearestOf<F>(x * F(0.636619772367581343076), &y.quarters);
-  Lanes<F> r;
+template <typename F, int kN>
+KIT_INLINE Turn<F, kN> TurnOf(const Lanes<F, kN>& x) {
+  Turn<F, kN> y;
+  const Lanes<F, kN> n =
+      NearestOf<F>(x * F(0.636619772367581343076), &y.quarters);
+  Lanes<F, kN> r;
   if constexpr (kIsDouble<F>) {
     r = ((x - n * F(0x1.921fb544p+0)) - n * F(0x1.0b4611a6p-34)) -
         n * F(0x1.3198a2e037073p-69);
@@ -54,7 +56,7 @@ KIT_INLINE Turn<F> TurnOf(const Lanes<F>& x) {
     r = (((x - n * F(0x1.92p+0)) - n * F(0x1.fb4p-12)) - n * F(0x1.444p-24)) -
         n * F(0x1.68c234p-39);
   }
-  const Lanes<F> z = r * r;
+  const Lanes<F, kN> z = r * r;
   if constexpr (kIsDouble<F>) {
     y.sine = Polynomial<F>(z, -1.6666666666666657e-01, 8.333333333328214e-03,
                            -1.9841269834048865e-04, 2.7557315019533737e-06,
@@ -69,14 +71,14 @@ KIT_INLINE Turn<F> TurnOf(const Lanes<F>& x) {
                              -1.3888255257478975e-03f, 2.453780403599339e-05f);
   }
   y.sine = y.sine * (z * r) + r;
-  y.cosine = y.cosine * (z * z) - z * F(0.5) + Lanes<F>(1);
+  y.cosine = y.cosine * (z * z) - z * F(0.5) + Lanes<F, kN>(1);
   return y;
 }
 // The sine that many quarters of a turn further: after one it is the cosine.
-template <typename F>
-KIT_INLINE Lanes<F> After(const Turn<F>& turn, int quarters) {
-  Mask<F> swaps;
-  Bits<F> bits, sign;
+template <typename F, int kN>
+KIT_INLINE Lanes<F, kN> After(const Turn<F, kN>& turn, int quarters) {
+  Mask<F, kN> swaps;
+  Bits<F, kN> bits, sign;
   KIT_EACH_PART(bits.i[p] = turn.quarters.i[p] + quarters;
                 swaps.m[p] = (bits.i[p] & 1) != 0;
                 sign.i[p] = (bits.i[p] & 2) << (kIsDouble<F> ? 62 : 30))
@@ -84,83 +86,93 @@ KIT_INLINE Lanes<F> After(const Turn<F>& turn, int quarters) {
   KIT_EACH_PART(bits.i[p] ^= sign.i[p])
   return FromBits(bits);
 }
-template <typename F>
-KIT_INLINE Mask<F> IsFar(const Lanes<F>& x) {
+template <typename F, int kN>
+KIT_INLINE Mask<F, kN> IsFar(const Lanes<F, kN>& x) {
   return !(abs(x) <= (kIsDouble<F> ? F(1e6) : F(8192)));
 }
-#define KIT_TURN(name, result)                                             \
-  template <typename F>                                                    \
-  __attribute__((noinline, cold)) Lanes<F> Far_##name(const Lanes<F>& x) { \
-    return EachLane<F>([](F one) { return std::name(one); }, x);           \
-  }                                                                        \
-  template <typename F>                                                    \
-  KIT_INLINE Lanes<F> name(const Lanes<F>& x) {                            \
-    const Mask<F> is_far = IsFar(x);                                       \
-    const Turn<F> turn = TurnOf(x);                                        \
-    const Lanes<F> y = result;                                             \
-    if (__builtin_expect(Any(is_far), 0)) {                                \
-      return Select(is_far, Far_##name(x), y);                             \
-    }                                                                      \
-    return y;                                                              \
+#define KIT_TURN(name, result)                                   \
+  template <typename F, int kN>                                  \
+  __attribute__((noinline, cold)) Lanes<F, kN> Far_##name(       \
+      const Lanes<F, kN>& x) {                                   \
+    return EachLane<F>([](F one) { return std::name(one); }, x); \
+  }                                                              \
+  template <typename F, int kN>                                  \
+  KIT_INLINE Lanes<F, kN> name(const Lanes<F, kN>& x) {          \
+    const Mask<F, kN> is_far = IsFar(x);                         \
+    const Turn<F, kN> turn = TurnOf(x);                          \
+    const Lanes<F, kN> y = result;                               \
+    if (__builtin_expect(Any(is_far), 0)) {                      \
+      return Select(is_far, Far_##name(x), y);                   \
+    }                                                            \
+    return y;                                                    \
   }
 KIT_TURN(sin, Select(x == F(0), x, After(turn, 0)))
 KIT_TURN(cos, After(turn, 1))
 KIT_TURN(tan, Select(x == F(0), x, After(turn, 0) / After(turn, 1)))
 #undef KIT_TURN
 
-template <typename F>
-KIT_INLINE Lanes<F> sqrt(const Lanes<F>& x) {
+template <typename F, int kN>
+KIT_INLINE Lanes<F, kN> sqrt(const Lanes<F, kN>& x) {
   return EachLane<F>([](F one) { return std::sqrt(one); }, x);
 }
 
-template <typename F>
-KIT_INLINE Lanes<F> trunc(const Lanes<F>& x) {
+template <typename F, int kN>
+KIT_INLINE Lanes<F, kN> trunc(const Lanes<F, kN>& x) {
   return EachLane<F>([](F one) { return std::trunc(one); }, x);
 }
 
 // x^y of a positive x: for floats in doubles, which have the bits that the
 // logarithm needs.
-KIT_INLINE Lanes<float> PositivePower(const Lanes<float>& x,
-                                      const Lanes<float>& y) {
-  constexpr int kCount = Lanes<double>::kCount;
-  float bases[2 * kCount], powers[2 * kCount];
+template <int kN>
+KIT_INLINE Lanes<float, kN> PositivePower(const Lanes<float, kN>& x,
+                                          const Lanes<float, kN>& y) {
+  if constexpr (kN == 1) {
+    using Wide = Lanes<double, 1>;
+    return static_cast<float>(exp(Wide(y.at(0)) * log(Wide(x.at(0)))).at(0));
+  }
+  constexpr int kCount = kN == 1 ? 1 : kN / 2;
+  float bases[kN], powers[kN];
   std::memcpy(bases, x.v, sizeof(bases));
   std::memcpy(powers, y.v, sizeof(powers));
-  for (int from = 0; from < 2 * kCount; from += kCount) {
+  for (int from = 0; from < kN; from += kCount) {
     double wide[kCount];
-    Lanes<double> a, b;
+    Lanes<double, kCount> a, b;
     for (int i = 0; i < kCount; ++i) wide[i] = bases[from + i];
     std::memcpy(a.v, wide, sizeof(wide));
     for (int i = 0; i < kCount; ++i) wide[i] = powers[from + i];
     std::memcpy(b.v, wide, sizeof(wide));
-    const Lanes<double> c = exp(b * log(a));
+    const Lanes<double, kCount> c = exp(b * log(a));
     std::memcpy(wide, c.v, sizeof(wide));
     for (int i = 0; i < kCount; ++i) {
       bases[from + i] = static_cast<float>(wide[i]);
     }
   }
-  Lanes<float> power;
+  Lanes<float, kN> power;
   std::memcpy(power.v, bases, sizeof(bases));
   return power;
 }
-KIT_INLINE Lanes<float> Power(const Lanes<float>& x, const Lanes<float>& y) {
-  Lanes<float> power = PositivePower(abs(x), y);
-  const Lanes<float> half = y * Lanes<float>(0.5f);
-  const Mask<float> is_whole = trunc(y) == y, is_even = trunc(half) == half;
+template <int kN>
+KIT_INLINE Lanes<float, kN> Power(const Lanes<float, kN>& x,
+                                  const Lanes<float, kN>& y) {
+  using L = Lanes<float, kN>;
+  L power = PositivePower(abs(x), y);
+  const L half = y * L(0.5f);
+  const auto is_whole = trunc(y) == y, is_even = trunc(half) == half;
   power = Select(signbit(x) & is_whole & !is_even, -power, power);
-  power = Select((x < 0.f) & !is_whole & isfinite(x), Lanes<float>(kNaN<float>),
-                 power);
-  const Mask<float> is_one = (y == 0.f) | (x == 1.f) | ((x == -1.f) & isinf(y));
-  return Select(is_one, Lanes<float>(1), power);
+  power = Select((x < 0.f) & !is_whole & isfinite(x), L(kNaN<float>), power);
+  const auto is_one = (y == 0.f) | (x == 1.f) | ((x == -1.f) & isinf(y));
+  return Select(is_one, L(1), power);
 }
-KIT_INLINE Lanes<double> Power(const Lanes<double>& x, const Lanes<double>& y) {
+template <int kN>
+KIT_INLINE Lanes<double, kN> Power(const Lanes<double, kN>& x,
+                                   const Lanes<double, kN>& y) {
   return EachLane<double>([](double a, double b) { return std::pow(a, b); }, x,
                           y);
 }
 
 #define KIT_EACH_LANE(name)                                      \
-  template <typename F>                                          \
-  KIT_INLINE Lanes<F> name(const Lanes<F>& x) {                  \
+  template <typename F, int kN>                                  \
+  KIT_INLINE Lanes<F, kN> name(const Lanes<F, kN>& x) {          \
     return EachLane<F>([](F one) { return std::name(one); }, x); \
   }
 KIT_EACH_LANE(floor)
@@ -180,19 +192,19 @@ KIT_EACH_LANE(erfc)
 KIT_EACH_LANE(lgamma)
 KIT_EACH_LANE(tgamma)
 #undef KIT_EACH_LANE
-template <typename F>
-KIT_INLINE Lanes<F> fabs(const Lanes<F>& x) {
+template <typename F, int kN>
+KIT_INLINE Lanes<F, kN> fabs(const Lanes<F, kN>& x) {
   return abs(x);
 }
 
 // A function of lanes, or of lanes and constants.
 template <typename X, typename Y>
-using FloatOfEither = decltype(FloatOf(
+using LanesOfEither = decltype(LanesIn(
     static_cast<std::conditional_t<kIsLanes<X>, X, Y>*>(nullptr)));
 template <typename X, typename Y>
 inline constexpr bool kAreLanes = [] {
   if constexpr (kIsLanes<X> || kIsLanes<Y>) {
-    using F = FloatOfEither<X, Y>;
+    using F = typename LanesOfEither<X, Y>::Float;
     // C++ takes an integer as double in these.
     constexpr bool kIsFloat = std::is_same_v<F, float>;
     return !kIsWider<F, X> && !kIsWider<F, Y> &&
@@ -201,15 +213,17 @@ inline constexpr bool kAreLanes = [] {
     return false;
   }
 }();
-#define KIT_OF_TWO(name, ...)                                            \
-  template <typename F>                                                  \
-  KIT_INLINE Lanes<F> Two_##name(const Lanes<F>& a, const Lanes<F>& b) { \
-    __VA_ARGS__                                                          \
-  }                                                                      \
-  template <typename X, typename Y,                                      \
-            std::enable_if_t<kAreLanes<X, Y>, int> = 0>                  \
-  KIT_INLINE auto name(const X& x, const Y& y) {                         \
-    return Two_##name<FloatOfEither<X, Y>>(x, y);                        \
+#define KIT_OF_TWO(name, ...)                                 \
+  template <typename F, int kN>                               \
+  KIT_INLINE Lanes<F, kN> Two_##name(const Lanes<F, kN>& a,   \
+                                     const Lanes<F, kN>& b) { \
+    __VA_ARGS__                                               \
+  }                                                           \
+  template <typename X, typename Y,                           \
+            std::enable_if_t<kAreLanes<X, Y>, int> = 0>       \
+  KIT_INLINE auto name(const X& x, const Y& y) {              \
+    using L = LanesOfEither<X, Y>;                            \
+    return Two_##name(L(x), L(y));                            \
   }
 KIT_OF_TWO(pow, return Power(a, b);)
 KIT_OF_TWO(fmax, return Select((a < b) | (a != a), b, a);)
@@ -221,28 +235,30 @@ KIT_OF_TWO(hypot,
 KIT_OF_TWO(fmod,
            return EachLane<F>([](F c, F d) { return std::fmod(c, d); }, a, b);)
 #undef KIT_OF_TWO
-template <typename F>
-KIT_INLINE Lanes<F> fma(const Lanes<F>& a, const Lanes<F>& b,
-                        const Lanes<F>& c) {
+template <typename F, int kN>
+KIT_INLINE Lanes<F, kN> fma(const Lanes<F, kN>& a, const Lanes<F, kN>& b,
+                            const Lanes<F, kN>& c) {
   return EachLane<F>([](F x, F y, F z) { return std::fma(x, y, z); }, a, b, c);
 }
 // std::max and std::min of equal types. Their first template parameter is a
 // number, so that an author's std::max<size_t>(a, b), which names a type, is
 // none of these.
-template <int kNone = 0, typename H>
-KIT_INLINE HalfLanes<H> max(const HalfLanes<H>& a, const HalfLanes<H>& b) {
-  return Select<float>(a < b, b, a);
+template <int kNone = 0, typename H, int kN>
+KIT_INLINE HalfLanes<H, kN> max(const HalfLanes<H, kN>& a,
+                                const HalfLanes<H, kN>& b) {
+  return Select<float, kN>(a < b, b, a);
 }
-template <int kNone = 0, typename H>
-KIT_INLINE HalfLanes<H> min(const HalfLanes<H>& a, const HalfLanes<H>& b) {
-  return Select<float>(b < a, b, a);
+template <int kNone = 0, typename H, int kN>
+KIT_INLINE HalfLanes<H, kN> min(const HalfLanes<H, kN>& a,
+                                const HalfLanes<H, kN>& b) {
+  return Select<float, kN>(b < a, b, a);
 }
-template <int kNone = 0, typename F>
-KIT_INLINE Lanes<F> max(const Lanes<F>& a, const Lanes<F>& b) {
+template <int kNone = 0, typename F, int kN>
+KIT_INLINE Lanes<F, kN> max(const Lanes<F, kN>& a, const Lanes<F, kN>& b) {
   return Select(a < b, b, a);
 }
-template <int kNone = 0, typename F>
-KIT_INLINE Lanes<F> min(const Lanes<F>& a, const Lanes<F>& b) {
+template <int kNone = 0, typename F, int kN>
+KIT_INLINE Lanes<F, kN> min(const Lanes<F, kN>& a, const Lanes<F, kN>& b) {
   return Select(b < a, b, a);
 }
 

@@ -175,6 +175,27 @@ class OwnDerivatives(Protocol):
           returns an array or a tuple of arrays.
         """
 
+    def jacobian(
+        self,
+        spec: OpSpec,
+        active: Sequence[int],
+        operands: Sequence[Typed],
+        results: Sequence[Typed],
+        /,
+    ) -> Callable[..., tuple[Arrays, Arrays]] | None:
+        """The results and their tangents, by a Jacobian of each row.
+
+        Args:
+          spec: the operation.
+          active: the operands that have tangents.
+          operands: the types of a row's operands.
+          results: the types of a row's results.
+
+        Returns:
+          A function of all operands and then of the active ones' tangents; None
+          where the Jacobian is too large, and `jvp` is to be called.
+        """
+
     def targets(self) -> list[str]:
         """The custom call targets of all derivatives that are compiled."""
 

@@ -133,10 +133,24 @@ def _kernel_jvp(
         for i, t in enumerate(types)
         if is_inexact(t)
     ]
+    moving = list(active.values())
+    by_jacobian = None
+    if depth == 0 and not spec.advanced.has_side_effect:
+        by_jacobian = derivatives.jacobian(
+            spec,
+            tuple(active),
+            [
+                jax.ShapeDtypeStruct(x.shape[spec.batch_rank(i, x) :], x.dtype)
+                for i, x in enumerate(primals)
+            ],
+            [jax.ShapeDtypeStruct(t.shape[rank:], t.dtype) for t in types],
+        )
+    if by_jacobian is not None:
+        return by_jacobian(*primals, *moving, **attributes.for_reference)
     outs = _jax_hooks.bind(spec.primitive, primals, attributes)
     if not axes:
         return outs, list(map(_no_tangent, outs))
-    operands = [*primals, *active.values()]
+    operands = [*primals, *moving]
     if spec.loops:
         # `vmap` has left axes of size one, which the operation of the tangents
         # would not know from batch axes.

@@ -52,9 +52,9 @@ Row<const T> InPlace(const Row<const T>& x, const Row<T>& out) {
 }
 
 // Rows of duals of a thread: two of the same type.
-template <typename T>
-Cells<Dual<T, 1>>& DualsOfThread(int which = 0) {
-  static thread_local Cells<Dual<T, 1>> cells[2];
+template <typename T, int kCount = 1>
+Cells<Dual<T, kCount>>& DualsOfThread(int which = 0) {
+  static thread_local Cells<Dual<T, kCount>> cells[2];
   return cells[which];
 }
 
@@ -83,6 +83,44 @@ struct RowJvp {
     for (int k = 0; k < kOuts; ++k) {
       for (int64_t j = 0; j < out[k].size(); ++j)
         out[k][j] = call.out[k][j].d[0];
+    }
+  }
+};
+
+// The results, and then for each of them its Jacobian towards each active x,
+// which have kCount numbers together: all slopes in one pass.
+template <typename F, uint64_t kActive, int kCount>
+struct RowJacobian {
+  static constexpr int kIns = F::kIns, kOuts = F::kOuts * (1 + Count(kActive));
+  F f;
+
+  template <typename T>
+  void operator()(const Row<const T>* in, const Row<T>* out) const {
+    const Call<F, Dual<T, kCount>> call(DualsOfThread<T, kCount>(), in, out);
+    int slot = 0;
+    for (int i = 0; i < F::kIns; ++i) {
+      for (int64_t j = 0; j < in[i].size(); ++j) {
+        call.in[i][j].v = in[i][j];
+        if (Has(kActive, i)) call.in[i][j].d[slot++] = T(1);
+      }
+    }
+    call.Run(f);
+    const Row<T>* block = out + F::kOuts;
+    for (int k = 0; k < F::kOuts; ++k) {
+      slot = 0;
+      for (int i = 0; i < F::kIns; ++i) {
+        if (!Has(kActive, i)) continue;
+        const int64_t size = in[i].size();
+        for (int64_t j = 0; j < out[k].size(); ++j) {
+          const auto& y = call.out[k][j];
+          out[k][j] = y.v;
+          for (int64_t s = 0; s < size; ++s) {
+            (*block)[j * size + s] = y.d[slot + s];
+          }
+        }
+        slot += static_cast<int>(size);
+        ++block;
+      }
     }
   }
 };
@@ -146,7 +184,7 @@ void PullBack(const F& f, const Row<const T>* x, const Row<const T>* cotangents,
     for (int i = 0; i < F::kIns; ++i) {
       if (!Has(kActive, i)) continue;
       const Row<T>& slope = slopes[Before(kActive, i)];
-      for (int64_t j = 0; j < slope.size(); ++j) slope[j] = tape.SlopeOf(++id);
+      for (int64_t j = 0; j < slope.size(); ++j) slope[j] = tape.SlopeAt(++id);
     }
     if constexpr (std::is_floating_point_v<T>) {
       if (tape.steps.AreUsed() && !AreFinite(slopes, Count(kActive))) continue;
@@ -163,6 +201,20 @@ struct RowVjp {
   template <typename T>
   void operator()(const Row<const T>* in, const Row<T>* out) const {
     PullBack<kActive>(f, in, in + F::kIns, out);
+  }
+};
+
+// The result, one number, and its slopes towards the active x.
+template <typename F, uint64_t kActive>
+struct RowGradient {
+  static constexpr int kIns = F::kIns, kOuts = F::kOuts + Count(kActive);
+  F f;
+
+  template <typename T>
+  void operator()(const Row<const T>* in, const Row<T>* out) const {
+    const T one(1);
+    const Row<const T> of_result(&one, 1);
+    PullBack<kActive>(f, in, &of_result, out + F::kOuts, out);
   }
 };
 

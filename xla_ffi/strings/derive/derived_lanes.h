@@ -15,14 +15,14 @@
 namespace kit {
 
 // The headers below look at it.
-template <typename F>
-inline constexpr bool kIsInLanes<Lanes<F>> = true;
-template <typename F, typename P>
-struct WithPlain<Lanes<F>, P> {
+template <typename F, int kN>
+inline constexpr bool kIsInLanes<Lanes<F, kN>> = true;
+template <typename F, int kN, typename P>
+struct WithPlain<Lanes<F, kN>, P> {
   static_assert(std::is_same_v<F, P>,
                 "in lanes a double does not stand beside a float: write 0.5f, "
                 "or A(0.5)");
-  using type = Lanes<F>;
+  using type = Lanes<F, kN>;
 };
 
 }  // namespace kit
@@ -36,26 +36,24 @@ struct WithPlain<Lanes<F>, P> {
 
 namespace kit {
 
+template <typename F, int kN>
+inline constexpr int kRowsOf<Lanes<F, kN>> = kN;
+template <typename S, int kCount>
+inline constexpr int kRowsOf<Dual<S, kCount>> = kRowsOf<S>;
+template <typename S, int kCount>
+inline constexpr bool kHasChoices<Dual<S, kCount>> = kHasChoices<S>;
 template <typename F>
-inline constexpr int kRowsOf<Lanes<F>> = Lanes<F>::kCount;
-template <typename F, int kCount>
-inline constexpr int kRowsOf<Dual<Lanes<F>, kCount>> = Lanes<F>::kCount;
-
-template <typename F>
-struct RowOfScalar<Lanes<F>> {
+struct SlopeOf<Lanes<F, 1>> {
   using type = F;
+  KIT_INLINE static F From(const Lanes<F, 1>& slope) { return slope.at(0); }
 };
-template <typename N, typename F>
-KIT_INLINE N SlopeAs(const Lanes<F>& slope) {
-  return slope.v[0][0];
-}
 
 // A row on whose way a slope is 0 takes nothing from there, where the slope
 // that follows may be infinite: as where it runs alone. One in which a number
 // was not chosen takes nothing, even where the slope from there is infinite.
-template <typename F>
-KIT_INLINE void ClearWhereZero(const Lanes<F>& x, Lanes<F>& y) {
-  y = Select(x == F(0), Lanes<F>(0), y);
+template <typename F, int kN>
+KIT_INLINE void ClearWhereZero(const Lanes<F, kN>& x, Lanes<F, kN>& y) {
+  y = Select(x == F(0), Lanes<F, kN>(0), y);
 }
 template <typename S, int kCount>
 void ClearWhereZero(const Dual<S, kCount>& x, Dual<S, kCount>& y) {
@@ -75,52 +73,52 @@ KIT_INLINE Var<S> Choice(const S& v, const Var<S>& x, const Var<S>& y,
 }
 
 // Of two numbers the one or the other, with its slopes.
-template <typename F, typename S, int kCount>
-Dual<S, kCount> where(const Mask<F>& condition, const Dual<S, kCount>& x,
+template <typename F, int kN, typename S, int kCount>
+Dual<S, kCount> where(const Mask<F, kN>& condition, const Dual<S, kCount>& x,
                       const Dual<S, kCount>& y) {
   Dual<S, kCount> z;
   z.v = where(condition, x.v, y.v);
   for (int i = 0; i < kCount; ++i) z.d[i] = where(condition, x.d[i], y.d[i]);
   return z;
 }
-template <typename F, typename S>
-Var<S> where(const Mask<F>& condition, const Var<S>& x, const Var<S>& y) {
+template <typename F, int kN, typename S>
+Var<S> where(const Mask<F, kN>& condition, const Var<S>& x, const Var<S>& y) {
   return Choice(S(where(condition, x.v, y.v)), x, y,
                 S(where(condition, S(1), S(0))));
 }
-template <typename H, typename F, typename X, typename Y>
-H OneOf(const Mask<F>& is_first, const X& x, const Y& y) {
+template <typename H, typename F, int kN, typename X, typename Y>
+H OneOf(const Mask<F, kN>& is_first, const X& x, const Y& y) {
   return where(is_first, H(x), H(y));
 }
-template <typename F, typename X, typename Y, IfNumbers<X, Y> = 0>
-Holder<X, Y> where(const Mask<F>& condition, const X& x, const Y& y) {
+template <typename F, int kN, typename X, typename Y, IfNumbers<X, Y> = 0>
+Holder<X, Y> where(const Mask<F, kN>& condition, const X& x, const Y& y) {
   return OneOf<Holder<X, Y>>(condition, x, y);
 }
 
-template <typename F, typename S, int kCount>
-Dual<S, kCount> ChosenOf(const Mask<F>& are_equal, const Mask<F>& is_first,
-                         const Dual<S, kCount>& x, const Dual<S, kCount>& y) {
+template <typename F, int kN, typename S, int kCount>
+Dual<S, kCount> ChosenOf(const Mask<F, kN>& are_equal,
+                         const Mask<F, kN>& is_first, const Dual<S, kCount>& x,
+                         const Dual<S, kCount>& y) {
   return where(are_equal, HalfOfEach<Dual<S, kCount>>(x.v, x, y),
                where(is_first, x, y));
 }
-template <typename F, typename S>
-Var<S> ChosenOf(const Mask<F>& are_equal, const Mask<F>& is_first,
+template <typename F, int kN, typename S>
+Var<S> ChosenOf(const Mask<F, kN>& are_equal, const Mask<F, kN>& is_first,
                 const Var<S>& x, const Var<S>& y) {
   return Choice(S(where(is_first, x.v, y.v)), x, y,
                 S(where(are_equal, F(0.5), where(is_first, F(1), F(0)))));
 }
-template <typename H, typename F, typename X, typename Y>
-H Chosen(const Mask<F>& are_equal, const Mask<F>& is_first, const X& x,
+template <typename H, typename F, int kN, typename X, typename Y>
+H Chosen(const Mask<F, kN>& are_equal, const Mask<F, kN>& is_first, const X& x,
          const Y& y) {
   return ChosenOf(are_equal, is_first, H(x), H(y));
 }
 
 // The rows of a group in lanes.
-template <uint64_t kShared, uint64_t kSums, typename T, typename Function,
-          int kIns, int kOuts>
+template <typename L, uint64_t kShared, uint64_t kSums, typename T,
+          typename Function, int kIns, int kOuts>
 struct GroupOfRows {
   using S = Accumulate<T>;
-  using L = Lanes<S>;
   using Scalar = L;
   const Function& f;
   const ArraysOfDerivative<kShared, kSums, T, kIns, kOuts>& arrays;
@@ -148,19 +146,18 @@ struct GroupOfRows {
       const int64_t size = kept.in[k].size();
       if (!Has(kShared, k)) {
         lanes_internal::Gather(arrays.in[k].data() + first * size, size, count,
-                               size, reinterpret_cast<S*>(kept.in[k].data()));
+                               size, kept.in[k].data());
       }
       x[k] = {kept.in[k].data(), size};
     }
     for (int k = 0; k < kOuts; ++k) {
       y[k] = Row<L>(kept.out[k].data(), kept.out[k].size());
     }
-    Tape<L>::OfThread().SetOneRow(count == 1);
     f(static_cast<const Row<const L>*>(x), static_cast<const Row<L>*>(y));
     for (int k = 0; k < kOuts; ++k) {
       const int64_t size = y[k].size();
       if (!Has(kSums, k)) {
-        lanes_internal::Scatter(reinterpret_cast<const S*>(y[k].data()), size,
+        lanes_internal::Scatter(kept.out[k].data(), size,
                                 arrays.out[k].data() + first * size, size,
                                 count);
         continue;
@@ -178,12 +175,15 @@ template <uint64_t kShared, uint64_t kSums, typename T, typename F, int kIns,
 void DeriveRowsInLanes(const F& f, const Threads& threads, int64_t rows,
                        const Row<const T> (&in)[kIns],
                        const Row<T> (&out)[kOuts]) {
-  using Unit = GroupOfRows<kShared, kSums, T, F, kIns, kOuts>;
   const ArraysOfDerivative<kShared, kSums, T, kIns, kOuts> arrays{rows, in,
                                                                   out};
-  RowsOfDerivative<kSums, Unit, T, kOuts>{GroupsOf<typename Unit::L>(rows), out}
-      .Run(threads, rows > 0 ? Unit::L::kCount * arrays.BytesOfRow() : 0,
-           Unit{f, arrays});
+  ForLanesOf<Accumulate<T>>(rows, [&](auto number) {
+    using L = decltype(number);
+    using Unit = GroupOfRows<L, kShared, kSums, T, F, kIns, kOuts>;
+    RowsOfDerivative<kSums, Unit, T, kOuts>{GroupsOf<L>(rows), out}.Run(
+        threads, rows > 0 ? L::kCount * arrays.BytesOfRow() : 0,
+        Unit{f, arrays});
+  });
 }
 
 }  // namespace kit

@@ -215,13 +215,13 @@ size_t SweepSteps(Tape<S>& tape, size_t end) {
   for (;;) {
     const size_t own = end - 1, begin = end = tape.BeginOf(own);
     if (begin < own) {
-      const S slope = tape.SlopeOf(own);
+      const S slope = tape.SlopeAt(own);
       if (slope != 0) tape.SweepStatement(begin, own, slope);
       continue;
     }
     end = own;
     if (begin == own) {
-      sums.AddTimes(tape.SlopeOf(own), *tape.steps.template Pop<OfSlots>());
+      sums.AddTimes(tape.SlopeAt(own), *tape.steps.template Pop<OfSlots>());
       continue;
     }
     const auto* const reads = reinterpret_cast<const uint32_t*>(

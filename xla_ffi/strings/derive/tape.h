@@ -358,27 +358,25 @@ class Cells : public OfCall {
   Block block_;
 };
 
-// The rows that a scalar has numbers of, and the scalar of one of them.
+// The rows that a scalar has numbers of, and what a tape keeps of its slopes.
 template <typename S>
 inline constexpr int kRowsOf = 1;
 template <typename S>
-struct RowOfScalar {
+struct SlopeOf {
   using type = S;
+  KIT_NUMBER_INLINE static const S& From(const S& slope) { return slope; }
 };
 
-// In an id on a tape of several rows: the number is chosen in some of them. In
-// the others the slope towards it is 0, and it takes nothing from there.
+// In an id on a tape of lanes: the number is chosen in some rows. In the others
+// the slope towards it is 0, and it takes nothing from there.
 inline constexpr uint32_t kChoice = uint32_t{1} << 31;
+template <typename S>
+inline constexpr bool kHasChoices = kIsInLanes<S>;
 
 // Makes `y` zero where `x` is.
 template <typename S>
 void ClearWhereZero(const S& x, S& y) {
   if (x == 0) y = S();
-}
-// The slope of one row, or that of all.
-template <typename N, typename S>
-N SlopeAs(const S& slope) {
-  return slope;
 }
 
 // The statements that a thread has recorded, one after the other: an entry for
@@ -388,6 +386,8 @@ N SlopeAs(const S& slope) {
 // every constant, and those behind it are the inputs.
 template <typename S>
 class Tape : public OfCall {
+  using Slope = typename SlopeOf<S>::type;
+
  public:
   // The tape of this thread, which is the current one until the next call.
   static Tape& OfThread() {
@@ -407,25 +407,15 @@ class Tape : public OfCall {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  // Whether only one row of the scalars counts: its numbers alone are kept
-  // then.
-  void SetOneRow(bool is_one_row) { is_one_row_ = is_one_row; }
-
   // Forgets all statements; the first `inputs` numbers are inputs.
   void Begin(size_t inputs) {
     inputs_ = inputs + 1;
-    if (inputs_ + needed_ > limit_ || BytesOfSlope() > slope_bytes_) Resize();
+    if (inputs_ + needed_ > limit_) Resize();
     is_again_ = false;
     lost_ = 0;
     next_ = inputs_;
     steps.Begin();
-    for (size_t i = 0; i < inputs_; ++i) {
-      if (is_one_row_) {
-        At<OneRow>(i) = OneRow();
-      } else {
-        At<S>(i) = S();
-      }
-    }
+    for (size_t i = 0; i < inputs_; ++i) At(i) = Slope();
   }
 
   // Whether all statements are there. If not, begin again, and there is room.
@@ -442,17 +432,10 @@ class Tape : public OfCall {
     static_assert(sizeof...(i) < kRoom);
     const size_t begin = Next();
     size_t at = begin;
-    if (kHasRows && is_one_row_) {
-      (Put(&at, SlopeAs<OneRow>(slopes[i]), ids[i]), ...);
-      if (at == begin) return 0;
-      At<OneRow>(at) = OneRow();
-      Id<OneRow>(at) = static_cast<uint32_t>(begin);
-    } else {
-      (Put(&at, ScalarAs<S>(slopes[i]), ids[i]), ...);
-      if (at == begin) return 0;
-      At<S>(at) = S();
-      Id<S>(at) = static_cast<uint32_t>(begin);
-    }
+    (Put(&at, SlopeOf<S>::From(ScalarAs<S>(slopes[i])), ids[i]), ...);
+    if (at == begin) return 0;
+    At(at) = Slope();
+    Id(at) = static_cast<uint32_t>(begin);
     next_ = at + 1;
     return static_cast<uint32_t>(at);
   }
@@ -460,8 +443,8 @@ class Tape : public OfCall {
   // An entry that is no statement, as it begins where it is, or behind that.
   KIT_NUMBER_INLINE uint32_t Mark(uint32_t behind, const S& slope = S()) {
     const size_t at = Next();
-    At<S>(at) = slope;
-    Id<S>(at) = static_cast<uint32_t>(at + behind);
+    At(at) = slope;
+    Id(at) = static_cast<uint32_t>(at + behind);
     next_ = at + 1;
     return static_cast<uint32_t>(at);
   }
@@ -476,32 +459,35 @@ class Tape : public OfCall {
     }
   }
   size_t size() const { return next_; }
-  size_t BeginOf(size_t own) const { return Id<S>(own); }
+  size_t BeginOf(size_t own) const { return Id(own); }
 
   // The slope of the results towards a number.
   void AddSlope(uint32_t id, const S& slope) {
-    if (kHasRows && is_one_row_) {
-      At<OneRow>(id) += SlopeAs<OneRow>(slope);
-    } else {
-      At<S>(id) += slope;
-    }
+    At(id) += SlopeOf<S>::From(slope);
   }
-  S SlopeOf(uint32_t id) const {
-    if (kHasRows && is_one_row_) return S(At<OneRow>(id));
-    return At<S>(id);
-  }
+  Slope SlopeAt(uint32_t id) const { return At(id); }
 
   void Sweep() {
-    if (kHasRows && is_one_row_) {
-      SweepAs<OneRow>();
-    } else {
-      SweepAs<S>();
+    for (size_t end = next_; end > inputs_;) {
+      const size_t own = end - 1;
+      const Slope slope = At(own);
+      const size_t begin = end = Id(own);
+      if constexpr (std::is_arithmetic_v<Slope>) {
+        if (slope == 0) continue;
+      }
+      if constexpr (std::is_floating_point_v<S>) {
+        if (__builtin_expect(begin == own, 0)) {
+          end = (*steps.Pop<SweepFrom>())(*this, own);
+          continue;
+        }
+      }
+      SweepStatement(begin, own, slope);
     }
   }
 
   // Goes back over a statement with that slope, from the entry that is its own.
-  template <typename N>
-  KIT_NUMBER_INLINE void SweepStatement(size_t k, size_t own, const N& slope) {
+  KIT_NUMBER_INLINE void SweepStatement(size_t k, size_t own,
+                                        const Slope& slope) {
     // Most statements have few parts: without a loop.
     for (; own - k > 4; ++k) AddPart(k, slope);
     switch (own - k) {
@@ -526,17 +512,12 @@ class Tape : public OfCall {
   Steps steps;
 
  private:
-  using OneRow = typename RowOfScalar<S>::type;
-  static constexpr bool kHasRows = !std::is_same_v<OneRow, S>;
   // Whether slope and id of an entry are neighbors, which a CPU stores faster
-  // than to two arrays; not where that takes padding. N is the type of slopes,
-  // S or OneRow.
-  template <typename N>
+  // than to two arrays; not where that takes padding.
   static constexpr bool kPacked =
-      kRowsOf<N> == 1 && alignof(N) == alignof(uint32_t);
-  template <typename N>
+      kRowsOf<Slope> == 1 && alignof(Slope) == alignof(uint32_t);
   static constexpr size_t kStep =
-      sizeof(N) + (kPacked<N> ? sizeof(uint32_t) : 0);
+      sizeof(Slope) + (kPacked ? sizeof(uint32_t) : 0);
 
   // Where the next entry is. A full tape grows later: a call from here would
   // make the compiler load all members again behind each statement.
@@ -547,83 +528,57 @@ class Tape : public OfCall {
     return inputs_;
   }
 
-  template <typename N>
-  N& At(size_t at) const {
-    return *reinterpret_cast<N*>(slopes_ + at * kStep<N>);
+  Slope& At(size_t at) const {
+    return *reinterpret_cast<Slope*>(slopes_ + at * kStep);
   }
-  template <typename N>
   uint32_t& Id(size_t at) const {
-    if constexpr (kPacked<N>) {
-      return *reinterpret_cast<uint32_t*>(slopes_ + at * kStep<N> + sizeof(N));
+    if constexpr (kPacked) {
+      return *reinterpret_cast<uint32_t*>(slopes_ + at * kStep + sizeof(Slope));
     } else {
       return reinterpret_cast<uint32_t*>(ids_)[at];
     }
   }
-  template <typename N>
-  KIT_NUMBER_INLINE void Put(size_t* at, const N& slope, uint32_t id) {
-    At<N>(*at) = slope;
-    Id<N>(*at) = id;
+  KIT_NUMBER_INLINE void Put(size_t* at, const Slope& slope, uint32_t id) {
+    At(*at) = slope;
+    Id(*at) = id;
     *at += id != 0;
-  }
-
-  template <typename N>
-  void SweepAs() {
-    for (size_t end = next_; end > inputs_;) {
-      const size_t own = end - 1;
-      const N slope = At<N>(own);
-      const size_t begin = end = Id<N>(own);
-      if constexpr (std::is_arithmetic_v<N>) {
-        if (slope == 0) continue;
-      }
-      if constexpr (std::is_floating_point_v<S>) {
-        if (__builtin_expect(begin == own, 0)) {
-          end = (*steps.Pop<SweepFrom>())(*this, own);
-          continue;
-        }
-      }
-      SweepStatement(begin, own, slope);
-    }
   }
   // Adds to a number's slope what it gets of a statement. There is one sum, so
   // that compilers fuse it with the product for one row as for several: a row
   // has the same bits among any.
-  template <typename N>
-  KIT_NUMBER_INLINE void AddPart(size_t k, const N& slope) {
-    const uint32_t id = Id<N>(k);
-    N part = At<N>(k), from = slope;
-    if constexpr (kRowsOf<S> > 1) {
+  KIT_NUMBER_INLINE void AddPart(size_t k, const Slope& slope) {
+    const uint32_t id = Id(k);
+    Slope part = At(k), from = slope;
+    if constexpr (kHasChoices<S>) {
       if ((id & kChoice) != 0) {
         ClearWhereZero(part, from);
-        if constexpr (kIsNumber<N>) {
-          At<N>(id & kIdBits) += value(part) * from;
+        if constexpr (kIsNumber<Slope>) {
+          At(id & kIdBits) += value(part) * from;
           return;
         }
-      } else if constexpr (!kIsNumber<N>) {
+      } else if constexpr (!kIsNumber<Slope>) {
         ClearWhereZero(from, part);
       }
     }
-    if constexpr (kIsNumber<N>) {
-      At<N>(id & kIdBits) += Times(part, from);
+    if constexpr (kIsNumber<Slope>) {
+      At(id & kIdBits) += Times(part, from);
     } else {
-      At<N>(id & kIdBits) += part * from;
+      At(id & kIdBits) += part * from;
     }
   }
 
-  static constexpr uint32_t kIdBits = kRowsOf<S> > 1 ? ~kChoice : ~uint32_t{0};
+  static constexpr uint32_t kIdBits = kHasChoices<S> ? ~kChoice : ~uint32_t{0};
   // Entries behind the limit: any statement fits there.
   static constexpr size_t kRoom = 16;
 
-  size_t BytesOfSlope() const {
-    return is_one_row_ ? sizeof(OneRow) : sizeof(S);
-  }
-  TapeError Error(const char* why, size_t bytes) const {
-    return TapeError(is_one_row_ ? 1 : kRowsOf<S>, why, bytes);
+  static TapeError Error(const char* why, size_t bytes) {
+    return TapeError(kRowsOf<S>, why, bytes);
   }
 
   // To what is needed, and some more.
   __attribute__((cold, noinline)) void Resize() {
     size_t used = inputs_ + needed_;
-    size_t most = most_ / (BytesOfSlope() + sizeof(uint32_t));
+    size_t most = most_ / (sizeof(Slope) + sizeof(uint32_t));
     if (most > kChoice - 1) most = kChoice - 1;
     // Of another row it is a guess.
     if (used + kRoom >= most && !is_again_) used = inputs_;
@@ -632,12 +587,9 @@ class Tape : public OfCall {
     const size_t wanted = used + used / 4 + 4096;
     const size_t size = wanted < most ? wanted : most;
     Free();
-    slopes_ = Allocate(&slope_block_,
-                       size * (is_one_row_ ? kStep<OneRow> : kStep<S>));
-    if (!kPacked<OneRow> || !kPacked<S>)
-      ids_ = Allocate(&id_block_, size * sizeof(uint32_t));
+    slopes_ = Allocate(&slope_block_, size * kStep);
+    if (!kPacked) ids_ = Allocate(&id_block_, size * sizeof(uint32_t));
     limit_ = size - kRoom;
-    slope_bytes_ = BytesOfSlope();
   }
   char* Allocate(Block* block, size_t bytes) const {
     static_assert(alignof(S) <= Block::kAlign);
@@ -650,7 +602,7 @@ class Tape : public OfCall {
     id_block_.Free();
     steps.Free();
     slopes_ = ids_ = nullptr;
-    limit_ = slope_bytes_ = 0;
+    limit_ = 0;
   }
 
   // Pointers and sizes are of types that no store of an entry can change, so
@@ -659,8 +611,8 @@ class Tape : public OfCall {
   char* slopes_ = nullptr;
   char* ids_ = nullptr;
   Block slope_block_, id_block_;
-  size_t needed_ = 0, slope_bytes_ = 0, most_ = kTapeBytes;
-  bool is_one_row_ = false, is_again_ = false;
+  size_t needed_ = 0, most_ = kTapeBytes;
+  bool is_again_ = false;
 };
 template <typename S>
 __thread Tape<S>* Tape<S>::current;

@@ -18,17 +18,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from xla_ffi_kit import ffi_op
+from xla_ffi_kit._check import Typed
 from xla_ffi_kit._dtypes import DType
 from xla_ffi_kit.ffi_op import FfiOp
 from xla_ffi_kit.op import declare
 from xla_ffi_kit.op.spec import (
     Advanced,
     DeviceKernel,
+    OpSpec,
     Result,
     flatten,
     of_active,
     targets_of,
 )
+from xla_ffi_kit.strings.derive import jacobian
 from xla_ffi_kit.strings.derive.function import DifferentiableCode
 from xla_ffi_kit.strings.derive.kernel import DerivativeKernel, String
 
@@ -52,6 +55,8 @@ class Differentiable:
         self._results = results
         self._made: dict[object, FfiOp[Result]] = {}
         self._kernels: list[DerivativeKernel] = []
+        # Of those with a Jacobian, what makes them where rows have copies.
+        self._jacobians: list[Differentiable] = []
         self.over_rows: Callable[..., Value] | None = None
 
     def jvp(
@@ -72,6 +77,35 @@ class Differentiable:
             lambda: self._vjp(tuple(active), result_axes),
         )
 
+    def jacobian(
+        self,
+        spec: OpSpec,
+        active: Sequence[int],
+        operands: Sequence[Typed],
+        results: Sequence[Typed],
+    ) -> Callable[..., tuple[Value, Value]] | None:
+        """`f(*operands, *tangents)`: results and tangents, by a Jacobian."""
+        count = jacobian.slots(self._function, active, operands, results)
+        if count is None:
+            return None
+        axes = [len(y.shape) for y in results]
+        call = self._remembered(
+            ("jacobian", (*active,), (*axes,), count),
+            lambda: self._jacobian(spec, tuple(active), axes, count),
+        )
+
+        def linearized(
+            *values: Value, **attributes: Value
+        ) -> tuple[Value, Value]:
+            primals, moving = values[: len(operands)], values[len(operands) :]
+            made = flatten(call(*primals, **attributes))
+            outs, blocks = made[: len(results)], made[len(results) :]
+            return outs, jacobian.tangents(
+                self._function, active, moving, outs, blocks
+            )
+
+        return linearized
+
     def targets(self) -> list[str]:
         """The targets of those compiled so far, and of their derivatives."""
         targets: list[str] = []
@@ -85,7 +119,7 @@ class Differentiable:
                 targets += targets_of(handler)
             derivatives = op.spec.advanced.differentiate
             targets += [] if derivatives is None else derivatives.targets()
-        return targets
+        return targets + [t for d in self._jacobians for t in d.targets()]
 
     def report(self) -> str:
         """Where the derivatives come from, and those made so far."""
@@ -169,6 +203,44 @@ class Differentiable:
             return flatten(pushed(*point, *tangents, **attributes))
 
         return self._make(function, of_reference, shapes, transpose)
+
+    def _jacobian(
+        self,
+        spec: OpSpec,
+        active: tuple[int, ...],
+        result_axes: Sequence[int],
+        count: int,
+    ) -> FfiOp[Result]:
+        """Its derivatives are those of its reference: of the operation's."""
+        code, string = self._function, self._string
+        function = code.jacobian(active, result_axes, count)
+        way = self.jvp if count else self.vjp
+        slopes = way(active, result_axes)
+        op = ffi_op.of_spec(spec)
+        call = jacobian.reference(op, code, active, slopes, count)
+        named = _named(function, call, string.decorated)
+        over_rows = None
+        if function.shared:
+            copies = Differentiable(string, function, named, None)
+            self._jacobians.append(copies)
+            over_rows = copies._over_rows
+        of_jacobian = declare.declare(
+            function.name,
+            named,
+            None,
+            None,
+            string.body.dtypes(function),
+            {
+                "axes": function.axes(),
+                "attributes": string.attributes,
+                "shared": [x.name for x in function.operands if x.is_shared],
+                "handlers": {"cpu": self._kernel(function, named)},
+                "advanced": Advanced(
+                    part_of=string.body.name, partitioned=over_rows
+                ),
+            },
+        )
+        return ffi_op.of_spec(of_jacobian)
 
     def _reference_of(
         self,

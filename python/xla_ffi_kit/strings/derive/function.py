@@ -151,6 +151,29 @@ class DifferentiableCode:
         ]
         return self._derived("Vjp", active, moving, outs)
 
+    def jacobian(
+        self, active: Sequence[int], result_axes: Sequence[int], count: int
+    ) -> DifferentiableCode:
+        """The results, and of each its Jacobian towards each active operand.
+
+        Args:
+          active: the operands.
+          result_axes: the number of kernel axes of each result.
+          count: how many numbers the operands of a row have together, if all
+            slopes are computed in one pass; 0 for one result of one number.
+        """
+        outs = [
+            dataclasses.replace(y, axes=axes)
+            for y, axes in zip(self.outs, result_axes, strict=True)
+        ]
+        blocks = [
+            Out(x.like, axes=2)
+            for _ in result_axes
+            for x in (self.operands[i] for i in active)
+        ]
+        kind, slots = ("Jacobian", f", {count}") if count else ("Gradient", "")
+        return self._derived(kind, active, [], [*outs, *blocks], slots)
+
     def without_shared(self) -> DifferentiableCode:
         """The same with rows of their own for shared operands."""
         return dataclasses.replace(
@@ -183,8 +206,10 @@ class DifferentiableCode:
         active: Sequence[int],
         moving: Sequence[Operand],
         outs: Sequence[Out],
+        slots: str = "",
     ) -> DifferentiableCode:
-        cpp = f"kit::{self.form}{kind}<{self.cpp}, {self.bits(active)}u>"
+        bits = f"{self.bits(active)}u{slots}"
+        cpp = f"kit::{self.form}{kind}<{self.cpp}, {bits}>"
         operands = [
             dataclasses.replace(x, is_active=x.is_active or i in active)
             for i, x in enumerate(self.operands)
@@ -194,9 +219,9 @@ class DifferentiableCode:
             while name in self.names:
                 name += "_"
             operands.append(dataclasses.replace(x, name=name))
-        bits = sum(1 << i for i in active)
+        which = "_".join(map(str, [sum(1 << i for i in active), *slots[2:]]))
         return DifferentiableCode(
-            name=f"{self.name}.{kind.lower()}{bits}",
+            name=f"{self.name}.{kind.lower()}{which}",
             cpp=cpp,
             make=f"{cpp}{{{self.make}}}",
             form=self.form,

@@ -156,7 +156,7 @@ def of_rows(
     """The code of `rows`, to be differentiated."""
     parameters = code.parameters
     lines = [
-        *code.members(_in_place(parameters, aliases)),
+        *code.members(_in_place(parameters, aliases), lanes),
         # All operands of a derivative are numbers with slopes.
         "template <typename T>",
         f"void operator()(const kit::Row<const T>* {OWN}in, "

@@ -21,10 +21,10 @@ from xla_ffi_kit.strings.text import element_types, references, remedies
 from xla_ffi_kit.strings.text.element_types import DTypes
 from xla_ffi_kit.strings.text.source import (
     LANES,
+    LANES_FLAGS,
     OF,
     OWN,
     ROW_BY_ROW,
-    STACK_FLAGS,
     STRUCT,
     Place,
     Source,
@@ -319,7 +319,7 @@ class Rows:
         return [
             f"{parameters.here()}struct {STRUCT} {{",
             *(f"{t} {OF}{name};" for name, t in parameters.attributes.items()),
-            *self.members(aliases={}),
+            *self.members({}, lanes),
             "};",
             *parameters.function(
                 [
@@ -330,7 +330,7 @@ class Rows:
             ),
         ]
 
-    def members(self, aliases: Mapping[str, str]) -> list[str]:
+    def members(self, aliases: Mapping[str, str], lanes: bool) -> list[str]:
         """The code for a row as a member of a struct with the attributes.
 
         It gets the row's part of each operand, the whole operands, of which it
@@ -338,6 +338,9 @@ class Rows:
 
         Args:
           aliases: C++ that gives an operand its row where that is a result's.
+          lanes: whether rows run in lanes. What surrounds the code does not
+            become part of it then: compilers fuse its products and sums in the
+            same way for one row and for several.
         """
         parameters = self.parameters
         is_shared = [i in self.shared for i in range(len(parameters.operands))]
@@ -345,6 +348,7 @@ class Rows:
         return [
             f"static constexpr bool {OWN}is_shared[] = {{{flags}}};",
             f"template <typename {OWN}T, typename {OWN}Whole>",
+            *(["__attribute__((noinline))"] if lanes else []),
             f"void operator()(const kit::Row<const {OWN}T>* {OWN}in, "
             f"const kit::Row<const {OWN}Whole>* {OWN}whole, "
             f"const kit::Row<{OWN}T>* {OWN}out) const {{",
@@ -418,6 +422,6 @@ def in_lanes(source: Source) -> Source:
     return dataclasses.replace(
         source,
         code=source.code + export,
-        flags=STACK_FLAGS,
+        flags=LANES_FLAGS,
         remedy=remedies.of_lanes,
     )

@@ -27,6 +27,13 @@ STACK_FLAGS = (
     f"-Werror=frame-larger-than={_STACK_BYTES}",
     "-Wno-unknown-warning-option",
 )
+# gcc fuses products and sums for every width of vectors, so that a row has the
+# same bits alone and among others. clang has no such option, and does the same.
+LANES_FLAGS = (
+    *STACK_FLAGS,
+    "--param=avoid-fma-max-bits=0",
+    "-Wno-unused-command-line-argument",
+)
 _SYMBOL = "XlaFfiKit_Inline"
 # Names in generated code begin with OWN, on CPUs and on CUDA; an author's name
 # must not. Those of the handler's arrays and attributes begin with OF.
