@@ -144,7 +144,7 @@ def _as_columns(
         if columns in operand.letters:
             from_end = len(operand.letters) - operand.letters.index(columns)
             at = values[i].ndim + (d is None) - from_end - 1
-            x = _with_batch_axis(values[i], d, size, at)
+            x = _with_batch_axis(values[i], d, at, size, None)
             values[i] = x.reshape(
                 *x.shape[:at], size * x.shape[at + 1], *x.shape[at + 2 :]
             )

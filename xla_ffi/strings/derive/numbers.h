@@ -307,8 +307,8 @@ S SignOf(const S& x) {
 inline constexpr double kLn2 = 0.693147180559945309417;
 inline constexpr double kLn10 = 2.302585092994045684018;
 inline constexpr double kTwoBySqrtPi = 1.128379167095512573896;
-// The slope of erf. Where it is 0 in any number of bits, so are its slopes, also
-// at infinity, where they are the product of 0 and an infinite one.
+// The slope of erf. Where it is 0 in any number of bits, so are its slopes,
+// also at infinity, where they are the product of 0 and an infinite one.
 template <typename S>
 S GaussOf(const S& x) {
   const S square = x * x;
