@@ -316,3 +316,33 @@ def test_difference_sees_what_it_must():
     assert "element" in difference(one * np.inf, one)
     assert "element" in difference(jnp.int32([1, 2]), jnp.int32([1, 3]))
     assert "element" in difference(jnp.array([True]), jnp.array([False]))
+
+
+def test_a_wrong_derivative_of_small_results_beside_differences():
+    def sine(x):
+        return 1e-7 * jnp.sin(x)
+
+    def op(factor):
+        def fwd(x):
+            return sine(x), x
+
+        def bwd(x, ct):
+            return (factor * 1e-7 * jnp.cos(x) * ct,)
+
+        return xla_ffi_kit.rows(
+            "for (int64_t i = 0; i < x.size(); ++i) "
+            "y[i] = T(1e-7) * std::sin(x[i]);",
+            results="y",
+            dtypes="f64",
+            has_reference=False,
+            vjp=(fwd, bwd),
+        )(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype))
+
+    case = Case("float64[5]")
+    options = {
+        "host": lambda x: 1e-7 * np.sin(x),
+        "skip": {*CHECKS} - {"grad", "vmap of grad"},
+    }
+    assert str(check_op(op(1), [case], **options)).count("passed")
+    with pytest.raises(CheckError, match="grad.*tolerance 5e-09"):
+        check_op(op(1.5), [case], **options)

@@ -121,8 +121,9 @@ def check_op(
         than a minute. Include each dtype that matters.
       skip: the names of checks to leave out, as in the report's table.
       tolerance_factor: multiplies the allowed errors (2e-5 of the largest value
-        for f32, 1e-12 for f64, 3e-2 for bf16, whatever the length of a sum;
-        more for derivatives).
+        and of 1 for f32, 1e-12 for f64, 3e-2 for bf16, whatever the length of a
+        sum; more for derivatives, and 1e-6 or more for finite differences; of a
+        result that is small as a whole, at most a twentieth).
       host: `host(*operands, **attributes)` takes the operands of one row,
         without batch axes, as NumPy arrays, and returns an array or a tuple of
         arrays. Derivatives call it with float64 (complex128) instead of other

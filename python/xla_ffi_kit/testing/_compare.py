@@ -25,6 +25,14 @@ TOLERANCES = {
 # compute in float32.
 FINITE_DIFFERENCES = {"float64": 1e-6, "complex128": 1e-6}
 
+# Where all of a result is smaller than 1, its error may not be more than this
+# share of the largest value, though that be within the tolerance of 1. Where it
+# is smaller than the noise of numbers of size 1, it may be their difference:
+# 256 units of the type, or what finite differences leave.
+_GROSS_ERROR = 0.05
+_UNITS_OF_NOISE = 256
+_NOISE_OF_DIFFERENCES = {"float64": 1e-9, "complex128": 1e-9}
+
 
 def tolerance_of(dtype: np.dtype[np.generic]) -> float:
     """The allowed error of a type; of a float of 8 bits, two units."""
@@ -55,18 +63,31 @@ def difference(
                 f"{a.dtype}{list(a.shape)}"
             )
         tolerance = factor * tolerance_of(a.dtype)
+        noise = factor * _noise_of(a.dtype, differences)
         if differences:
             floor = FINITE_DIFFERENCES.get(a.dtype.name, 1e-3)
             tolerance = max(tolerance, floor)
         extra = slack[i] if slack else 0.0
-        problem = _values_differ(a, b, tolerance, extra)
+        problem = _values_differ(a, b, tolerance, extra, noise)
         if problem:
             return f"result {i}: {problem}"
     return None
 
 
+def _noise_of(dtype: np.dtype[np.generic], differences: bool) -> float:
+    if not jnp.issubdtype(dtype, np.inexact):
+        return np.inf
+    if differences:
+        return _NOISE_OF_DIFFERENCES.get(dtype.name, 1.0)
+    return _UNITS_OF_NOISE * float(jnp.finfo(dtype).eps)
+
+
 def _values_differ(
-    got: jax.Array, want: jax.Array, tolerance: float, slack: float
+    got: jax.Array,
+    want: jax.Array,
+    tolerance: float,
+    slack: float,
+    noise: float,
 ) -> str | None:
     if got.size == 0 or got.dtype == jax.dtypes.float0:
         return None
@@ -79,9 +100,12 @@ def _values_differ(
         return None
     finite = np.isfinite(a) & np.isfinite(b) | same
     with np.errstate(all="ignore"):
-        scale = np.max(np.abs(np.where(np.isfinite(b), b, 0)), initial=1.0)
+        largest = np.max(np.abs(np.where(np.isfinite(b), b, 0)), initial=0.0)
         error = np.where(same, 0, np.abs(a - b))
-    allowed = tolerance * scale + slack
+    allowed = tolerance * max(largest, 1.0)
+    if noise < largest < 1:
+        allowed = min(allowed, _GROSS_ERROR * largest)
+    allowed += slack
     if finite.all() and np.max(error) <= allowed:
         return None
     at = np.unravel_index(
