@@ -343,8 +343,9 @@ class _Reader:
         if not sizes and self._axes is None and not self._has_arrays:
             raise ValueError(
                 f"{self._where}: axes: expected those of each array, such as "
-                "const double x[3], or a parameter int64_t n, the length of "
-                f"all rows, got none in {self._declaration}"
+                "const double x[3], a parameter int64_t n, the length of all "
+                "rows, or axes=, as '()->()' for single numbers, got none in "
+                f"{self._declaration}"
             )
         return sizes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from typing import Any, cast
 
@@ -14,7 +15,7 @@ from xla_ffi_kit.rules import solves
 from xla_ffi_kit.testing import _case
 from xla_ffi_kit.testing import _programs as programs
 from xla_ffi_kit.testing._compare import FINITE_DIFFERENCES, tolerance_of
-from xla_ffi_kit.testing._runner import Call, Failure, Runner
+from xla_ffi_kit.testing._runner import Call, Failure, Runner, Skipped
 
 _STEP = 1e-3  # of differences of fourth order
 
@@ -37,11 +38,14 @@ def equation(run: Runner) -> None:
     if share.size and not np.max(share) <= allowed:
         raise Failure(
             f"the results do not solve the equation of solves=: the residual "
-            f"is {np.max(share):.2g} of its terms (tolerance {allowed:.2g})",
+            f"is {np.max(share):.2g} of its terms (tolerance {allowed:.2g}); "
+            "solve it more exactly, or pass check_op a tolerance_factor=",
             run.snippet(call),
         )
     if all(x.dtype.itemsize >= 8 for x in operands if _case.is_inexact(x)):
-        _compare_slopes(run)
+        # The residual was compared, whatever derivatives are missing.
+        with contextlib.suppress(Skipped):
+            _compare_slopes(run)
 
 
 def _error_and_terms(
@@ -71,12 +75,13 @@ def _error_and_terms(
 def _compare_slopes(run: Runner) -> None:
     call = Call.of(programs.slopes_along_a_line, step=_STEP)
     got, want = cast(tuple[Any, Any], run.run(call))
-    kinds = ("first", "second", "reverse mode's")
-    for kind, own, differences in zip(kinds, got, want, strict=True):
+    # What is smaller may be the noise of differences.
+    noises = {"first": 1e-2, "second": 1.0, "reverse mode's": 1e-2}
+    for kind, own, differences in zip(noises, got, want, strict=True):
         slack = [
             run.factor
             * FINITE_DIFFERENCES["float64"]
-            * max(1.0, float(jnp.max(jnp.abs(y), initial=0)))
+            * max(noises[kind], float(jnp.max(jnp.abs(y), initial=0)))
             for y in differences
         ]
         run.compare(
