@@ -85,7 +85,10 @@ class Differentiable:
         results: Sequence[Typed],
     ) -> Callable[..., tuple[Value, Value]] | None:
         """`f(*operands, *tangents)`: results and tangents, by a Jacobian."""
-        count = jacobian.slots(self._function, active, operands, results)
+        in_lanes = self._string.body.lanes
+        count = jacobian.slots(
+            self._function, active, operands, results, in_lanes
+        )
         if count is None:
             return None
         axes = [len(y.shape) for y in results]

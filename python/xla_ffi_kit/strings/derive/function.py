@@ -18,6 +18,10 @@ class Body(Protocol):
     def name(self) -> str:
         """The name of the operation."""
 
+    @property
+    def lanes(self) -> bool:
+        """Whether rows may be computed in lanes."""
+
     def source(self, function: DifferentiableCode) -> Source:
         """The file to compile for a derivative."""
 

@@ -61,6 +61,11 @@ class InlineBody:
         return self.code.name
 
     @property
+    def lanes(self) -> bool:
+        """The author's function takes one row."""
+        return False
+
+    @property
     def hidden(self) -> list[int]:
         """The results that are no floats, which derivatives do not have."""
         ends = range(self._ins, self._ins + self.outs)

@@ -35,6 +35,7 @@ def slots(
     active: Sequence[int],
     operands: Sequence[Typed],
     results: Sequence[Typed],
+    in_lanes: bool,
 ) -> int | None:
     """As `DifferentiableCode.jacobian` has it; None for no Jacobian.
 
@@ -43,6 +44,8 @@ def slots(
       active: the operands that have tangents.
       operands: the types of a row's operands.
       results: the types of a row's results.
+      in_lanes: whether rows run in lanes. There, forward mode has NaN where a
+        constant is infinite, and reverse mode has not.
     """
     moving = [operands[i] for i in active]
     if (
@@ -56,7 +59,8 @@ def slots(
         return None
     count = sum(map(_size, moving))
     whole = sum(map(_size, (*operands, *results)))
-    if 0 < count <= _MOST_SLOTS and count * _NUMBERS_EACH <= whole:
+    is_small = 0 < count <= _MOST_SLOTS and count * _NUMBERS_EACH <= whole
+    if is_small and not in_lanes:
         return count
     if len(results) > 1 or _size(results[0]) != 1:
         return None
