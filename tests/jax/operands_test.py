@@ -219,8 +219,8 @@ def test_only_an_operand_of_one_dtype_tells_it(x64):
 def test_a_double_needs_x64(x64):
     if not x64:
         assert said(jn, 2, 1.0) == (
-            "TypeError: jn: operand x: expected dtype float64 as operand n "
-            "has, got float32; JAX has no float64 unless jax_enable_x64 is set"
+            "TypeError: jn: operand x: expected dtype float64, got float32; "
+            "JAX has no float64 unless jax_enable_x64 is set"
         )
 
 

@@ -226,11 +226,15 @@ def _row_type(x: jax.Array, dim: int | None) -> jax.ShapeDtypeStruct:
 
 def _sharding_of_axis(
     operands: Values, dims: Dims
-) -> partitioning.AxisSpec | None:
-    """How an Explicit mesh shards the axis that `vmap` maps."""
+) -> NamedSharding | None:
+    """How an Explicit mesh shards the axis that `vmap` maps, if it does."""
     pairs = zip(operands, dims, strict=True)
     x, dim = next((x, d) for x, d in pairs if d is not None)
-    return partitioning.specs_of(jax.typeof(x))[dim]
+    aval = jax.typeof(x)
+    over = partitioning.specs_of(aval)[dim]
+    if over is None:
+        return None
+    return NamedSharding(aval.sharding.mesh, PartitionSpec(over))
 
 
 def _with_batch_axis(
@@ -238,14 +242,13 @@ def _with_batch_axis(
     dim: int | None,
     at: int,
     size: int,
-    over: partitioning.AxisSpec,
+    over: NamedSharding | None,
 ) -> jax.Array:
     """`x` with the mapped axis at `at`; by default, one sharded like `over`."""
     if dim is None:
         sharding = None
         if over is not None:
-            aval = jax.typeof(x)
-            axes = PartitionSpec(over, *partitioning.specs_of(aval))
-            sharding = NamedSharding(aval.sharding.mesh, axes)
+            axes = (*over.spec, *partitioning.specs_of(jax.typeof(x)))
+            sharding = NamedSharding(over.mesh, PartitionSpec(*axes))
         x, dim = jax.lax.broadcast(x, (size,), out_sharding=sharding), 0
     return jnp.moveaxis(x, dim, at) if dim != at else x

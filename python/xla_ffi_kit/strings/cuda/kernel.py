@@ -104,7 +104,7 @@ class StringKernel(DeviceKernel):
 
     def report(self) -> str:
         """How it runs, in a few words."""
-        or_else = "" if self.is_required else ", or else the reference, if any"
+        or_else = "" if self.is_required else ", or else the reference"
         return f"the string, by NVRTC when a program is lowered{or_else}"
 
     def _prepare(self, request: Request) -> KernelAttributes:
