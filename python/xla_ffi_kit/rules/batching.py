@@ -224,9 +224,7 @@ def _row_type(x: jax.Array, dim: int | None) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, x.dtype)
 
 
-def _sharding_of_axis(
-    operands: Values, dims: Dims
-) -> NamedSharding | None:
+def _sharding_of_axis(operands: Values, dims: Dims) -> NamedSharding | None:
     """How an Explicit mesh shards the axis that `vmap` maps, if it does."""
     pairs = zip(operands, dims, strict=True)
     x, dim = next((x, d) for x, d in pairs if d is not None)
