@@ -37,7 +37,9 @@ class Worker:
         self, setting: str, folders: Sequence[str], python: str, log: Any
     ) -> None:
         own = {k: v for k, v in os.environ.items() if k != VARIABLE}
-        paths = [*folders, *filter(None, [own.get("PYTHONPATH")])]
+        # Bazel's packages are those of this interpreter, and of one JAX.
+        ours = own.get("PYTHONPATH") if python == sys.executable else None
+        paths = [*folders, *filter(None, [ours])]
         own |= {"KERAS_BACKEND": "jax", "PYTHONPATH": os.pathsep.join(paths)}
         self._process = subprocess.Popen(
             [python, "-P", os.path.abspath(__file__)],
