@@ -15,16 +15,12 @@ from xla_ffi_kit.compile.build import build_library
 from xla_ffi_kit.compile.headers import include_dir
 from xla_ffi_kit.export import export_checks
 from xla_ffi_kit.ffi_op import FfiOp
-from xla_ffi_kit.functions.c_function import c_function
-from xla_ffi_kit.functions.numba_kernel import numba_kernel
 from xla_ffi_kit.library.handler_library import KIT_LIBRARIES, HandlerLibrary
 from xla_ffi_kit.library.kept_objects import keep
 from xla_ffi_kit.library.registration import register, register_early
 from xla_ffi_kit.op.reference_switch import use_reference
 from xla_ffi_kit.op.spec import Advanced
 from xla_ffi_kit.ops import modular_add, relu, rms_norm
-from xla_ffi_kit.strings.cuda.blocks import cuda
-from xla_ffi_kit.strings.decorators import elementwise, inline, rows
 
 __version__ = "0.1.0"
 
@@ -48,6 +44,16 @@ __all__ = [
     "rows",
     "use_reference",
 ]
+# What an operation with a handler does not need is imported when it is used:
+# name -> module.
+_LATER = {
+    "c_function": "functions.c_function",
+    "cuda": "strings.cuda.blocks",
+    "elementwise": "strings.decorators",
+    "inline": "strings.decorators",
+    "numba_kernel": "functions.numba_kernel",
+    "rows": "strings.decorators",
+}
 _MODULES = ["errors", "extend", "ops", "testing"]
 
 for _library in KIT_LIBRARIES:
@@ -61,10 +67,17 @@ def __dir__() -> list[str]:
 if TYPE_CHECKING:
     from xla_ffi_kit import extend as extend
     from xla_ffi_kit import testing as testing
+    from xla_ffi_kit.functions.c_function import c_function
+    from xla_ffi_kit.functions.numba_kernel import numba_kernel
+    from xla_ffi_kit.strings.cuda.blocks import cuda
+    from xla_ffi_kit.strings.decorators import elementwise, inline, rows
 else:
 
     def __getattr__(name: str) -> object:
-        # The modules that an operation does not need, when they are used.
         if name in _MODULES:
             return importlib.import_module(f"{__name__}.{name}")
+        if name in _LATER:
+            module = importlib.import_module(f"{__name__}.{_LATER[name]}")
+            globals()[name] = getattr(module, name)
+            return globals()[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
