@@ -25,7 +25,8 @@ namespace ffi = xla::ffi;
 template <ffi::DataType T>
 ffi::Error Scale(ffi::Buffer<T, 1> rows, ffi::Buffer<T, 2> x,
                  ffi::ResultBuffer<T, 2> y) {
-  auto sum = rows.typed_data()[0];
+  ffi::NativeType<T> sum{};
+  if (rows.element_count() > 0) sum = rows.typed_data()[0];
   for (size_t r = 1; r < rows.element_count(); ++r) {
     sum += rows.typed_data()[r];
   }
