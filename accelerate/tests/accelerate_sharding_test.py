@@ -178,7 +178,7 @@ def test_each_device_draws_its_part():
         return jax.vmap(lambda k: jax.random.bits(k, (30,)))(keys)
 
     def f(key, keys):
-        many = jax.random.normal(key, (64, 3))
+        many = jax.random.uniform(key, (64, 3))
         many = jax.lax.with_sharding_constraint(many, sharding)
         return many, of_keys(keys)
 
