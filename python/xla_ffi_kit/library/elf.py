@@ -161,7 +161,10 @@ def leave_to_python(paths: Iterable[str]) -> None:
     If one of the objects is a module of Python, the symbols Py* that no object
     defines become weak in all of them, and all others stay an error.
     """
-    files = {path: bytearray(open(path, "rb").read()) for path in paths}
+    files = {}
+    for path in paths:
+        with open(path, "rb") as file:
+            files[path] = bytearray(file.read())
     files = {p: f for p, f in files.items() if f[:4] == b"\x7fELF"}
     tables = {p: [*_symbols(f, _SHT_SYMTAB)[0]] for p, f in files.items()}
     symbols = [(p, s) for p, table in tables.items() for s in table]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +26,7 @@ from xla_ffi_kit.op.spec import (
     Advanced,
     DeviceKernel,
     OpSpec,
+    Options,
     Result,
     flatten,
     of_active,
@@ -227,23 +228,13 @@ class Differentiable:
             copies = Differentiable(string, function, named, None)
             self._jacobians.append(copies)
             over_rows = copies._over_rows
-        of_jacobian = declare.declare(
-            function.name,
+        return self._operation(
+            function,
             named,
             None,
-            None,
-            string.body.dtypes(function),
-            {
-                "axes": function.axes(),
-                "attributes": string.attributes,
-                "shared": [x.name for x in function.operands if x.is_shared],
-                "handlers": {"cpu": self._kernel(function, named)},
-                "advanced": Advanced(
-                    part_of=string.body.name, partitioned=over_rows
-                ),
-            },
+            handlers={"cpu": self._kernel(function, named)},
+            advanced=Advanced(part_of=string.body.name, partitioned=over_rows),
         )
-        return ffi_op.of_spec(of_jacobian)
 
     def _reference_of(
         self,
@@ -283,23 +274,40 @@ class Differentiable:
             shared_results=function.sums,
             differentiate=differentiable,
         )
-        spec = declare.declare(
-            function.name,
+        return self._operation(
+            function,
             call,
             results,
-            None,
-            string.body.dtypes(function),
-            {
-                "axes": function.axes(),
-                "attributes": string.attributes,
-                "shared": [x.name for x in function.operands if x.is_shared],
-                "handlers": self._handlers(function, named),
-                "linear": function.names[len(self._function.operands) :],
-                "transpose": transpose,
-                "advanced": advanced,
-            },
+            handlers=self._handlers(function, named),
+            linear=function.names[len(self._function.operands) :],
+            transpose=transpose,
+            advanced=advanced,
         )
-        return ffi_op.of_spec(spec)
+
+    def _operation(
+        self,
+        function: DifferentiableCode,
+        reference: Callable[..., Value] | None,
+        results: Callable[..., Value] | None,
+        **options: Unpack[Options],
+    ) -> FfiOp[Result]:
+        """The operation of what is derived from the string."""
+        of_function: Options = {
+            "axes": function.axes(),
+            "attributes": self._string.attributes,
+            "shared": [x.name for x in function.operands if x.is_shared],
+        }
+        dtypes = self._string.body.dtypes(function)
+        return ffi_op.of_spec(
+            declare.declare(
+                function.name,
+                reference,
+                results,
+                None,
+                dtypes,
+                options | of_function,
+            )
+        )
 
     def _over_rows(self, *operands: Value, **attributes: Value) -> Value:
         """The same where shared operands are those of each row.
