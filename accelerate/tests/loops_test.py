@@ -149,7 +149,14 @@ def test_a_loop_of_unknown_length_may_have_many_steps():
     def f(n, x):
         return jax.lax.fori_loop(0, n, lambda _, x: jnp.sort(-x), x)
 
+    def g(x):
+        def step(state):
+            return state[0] + 0.01, jnp.sort(-state[1])
+
+        return jax.lax.while_loop(lambda s: s[0] < 1.0, step, (0.0, x))[1]
+
     assert "stablehlo.sort" not in program(f, 3, np.ones(8))
+    assert "stablehlo.sort" not in program(g, np.ones(8))
 
 
 def step(x):
@@ -174,7 +181,7 @@ def test_transformed_loops():
 
 
 @pytest.mark.parametrize("mode", ["reduced", "complete"])
-def test_orthogonal_factors_of_columns_of_zeros_and_large_ones(mode):
+def test_orthogonal_factors_of_zeros_and_large_numbers(mode):
     random = np.random.default_rng(0)
     factor = functools.partial(jnp.linalg.qr, mode=mode)
     shapes = itertools.product((1, 2, 3), repeat=2)
@@ -182,7 +189,11 @@ def test_orthogonal_factors_of_columns_of_zeros_and_large_ones(mode):
     zeros = [(a.copy(),) for a in made]
     for (a,) in zeros:
         a[:, :, 0] = 0  # nothing to reflect
+    negative = [(a.copy(),) for a in made]
+    for (a,) in negative:
+        a[:, 0, 0] = -0.0  # whose sign decides that of the factors
     large = [((1e30 * a).astype(np.float32),) for a in made]
+    check(in_loop(of_each(factor)), *negative)
     check(in_loop(of_each(lambda x: factor(x)[1])), *zeros)
     check(in_loop(of_each(lambda x: factor(x)[0])), *large)
 

@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 
 import jax
+import numpy as np
 from jax.core import ShapedArray
 from jax.extend.core import ClosedJaxpr, Literal
 from jax.interpreters import mlir
@@ -99,12 +100,17 @@ class _Lowering:
 
 
 def _steps(parameters: Mapping[str, object]) -> float:
-    """The steps of a loop that counts to a number: the others may have many."""
+    """The most steps of a loop that counts from 0; others may have many."""
     condition = parameters.get("cond_jaxpr")
     if isinstance(condition, ClosedJaxpr) and len(condition.jaxpr.eqns) == 1:
         (test,) = condition.jaxpr.eqns
-        if test.primitive.name == "lt" and isinstance(test.invars[1], Literal):
-            return float(test.invars[1].val)
+        end = test.invars[-1]
+        if (
+            test.primitive.name == "lt"
+            and isinstance(end, Literal)
+            and np.issubdtype(end.aval.dtype, np.integer)
+        ):
+            return max(float(end.val), 1.0)
     return math.inf
 
 

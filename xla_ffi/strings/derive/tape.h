@@ -22,6 +22,7 @@
 #include <new>
 #include <type_traits>
 
+#include "xla_ffi/core/environment.h"
 #include "xla_ffi/strings/derive/numbers.h"
 
 namespace kit {
@@ -31,7 +32,7 @@ namespace kit {
 inline constexpr size_t kTapeBytes = size_t{1} << 30;
 inline constexpr char kTapeVariable[] = "XLA_FFI_KIT_TAPE_BYTES";
 // Bytes of tapes that a process keeps for later calls.
-inline constexpr size_t kKeptBytes = size_t{1} << 26;
+inline constexpr size_t kKeptBytes = size_t{1} << 28;
 
 }  // namespace kit
 
@@ -153,6 +154,8 @@ class OfCall {
 class Block {
  public:
   static constexpr size_t kAlign = 64, kLarge = size_t{1} << 12;
+  // From here on in pages of 2 MiB, if the system has them.
+  static constexpr size_t kHuge = size_t{1} << 22;
 
   Block() = default;
   Block(const Block&) = delete;
@@ -172,6 +175,11 @@ class Block {
       made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (made == MAP_FAILED) made = nullptr;
+#ifdef MADV_HUGEPAGE
+      if (made != nullptr && bytes >= kHuge && xla_ffi_kit::UsesHugePages()) {
+        madvise(made, bytes, MADV_HUGEPAGE);
+      }
+#endif
     }
     if (made != nullptr) data_ = static_cast<char*>(made), size_ = bytes;
     return data_;

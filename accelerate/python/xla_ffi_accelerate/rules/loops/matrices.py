@@ -61,6 +61,12 @@ def _or_one(x: jax.Array) -> jax.Array:
     return lax.select(x == 0, full(x, 1), x)
 
 
+def _is_negative(x: jax.Array) -> jax.Array:
+    """Where the sign of `x` is, of zeros too."""
+    bits = lax.bitcast_convert_type(x, np.dtype(f"i{x.dtype.itemsize}"))
+    return bits < 0
+
+
 def _swap(here: jax.Array, x: jax.Array, y: jax.Array) -> Pair:
     return lax.select(here, y, x), lax.select(here, x, y)
 
@@ -211,7 +217,7 @@ def _reflection(
     y = [z / size for z in x]
     norm = lax.sqrt(_dot(y, y))
     is_done = _largest(y[1:]) == 0
-    image = lax.select(y[0] >= 0, -norm, norm)
+    image = lax.select(_is_negative(y[0]), norm, -norm)
     first, image = _kept(y[0] - image, image)
     scale = lax.select(is_done, full(first, 0), -1 / _or_one(image * first))
     (scale,) = _kept(scale)
