@@ -96,6 +96,14 @@ def test_other_lines_of_a_sharded_array_are_left_to_jax(spec):
             assert "xla_ffi_accelerate." not in text
 
 
+def test_a_sharded_vector_is_reduced_where_it_is():
+    x = put(np.arange(4096, dtype=np.int32), "i")
+    with xla_ffi_accelerate.enabled():
+        for f in (jnp.argmax, jnp.cumsum):
+            _, _, text = run(f, x)
+            assert "xla_ffi_accelerate." not in text
+
+
 @pytest.mark.parametrize("x", [X, X[0, 0]], ids=["rows", "one row"])
 def test_sharded_sort_axis_is_gathered(x):
     spec = *[None] * (x.ndim - 1), "i"

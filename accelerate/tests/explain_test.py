@@ -71,6 +71,11 @@ def test_a_function_that_needs_values_is_run():
     assert row(table, "cumsum", "f32[4000]").lowered_to == (
         "xla_ffi_accelerate.cumulative"
     )
+    with enabled():
+        table = explain(lambda x: jnp.sort(x)[x > 0])(X)
+    assert row(table, "sort", "f32[4000]").lowered_to == (
+        "xla_ffi_accelerate.sort"
+    )
     with pytest.raises(ZeroDivisionError), enabled():
         explain(lambda x: 1 // 0)(X)
     assert "xla_ffi" not in jax.jit(jnp.sort).lower(X).as_text()

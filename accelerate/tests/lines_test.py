@@ -82,6 +82,23 @@ def test_indices_up_to_2_to_the_31():
         assert (call in program(search, x)) == (shape[-1] <= limit)
 
 
+def test_indices_of_a_program_that_is_lowered_without_x64():
+    x = jnp.ones(400, jnp.float32).at[7].set(2)
+    with xla_ffi_accelerate.enabled("argmax"):
+        traced = jax.jit(lambda x: jax.lax.argmax(x, 0, np.int64)).trace(x)
+        with jax.enable_x64(False):
+            lowered = traced.lower()
+    assert TARGET.format("argmax") in lowered.as_text()
+    index = lowered.compile()(x)
+    assert (index, index.dtype) == (7, np.int64)
+
+
+def test_what_xla_reads_as_zero_is_a_tie():
+    tiny = jnp.finfo(jnp.bfloat16).smallest_subnormal
+    x = jnp.zeros((300, 40), jnp.bfloat16).at[:, 5].set(tiny)
+    check_equal({"argmax": (lambda x: jnp.argmax(x, -1), (x,))})
+
+
 def test_cumulative_sums_of_bools_are_refused():
     x = np.ones((40, 50), bool)
     with pytest.raises(TypeError, match="bool"), xla_ffi_accelerate.enabled():

@@ -126,6 +126,8 @@ def test_what_is_not_written_out():
         for shape in ((3, 0, 0), (3, 2, 0, 0)):
             assert f(np.ones(shape, np.float32)).shape == shape
         assert in_loop(jnp.sort)(np.ones((3, 0))).shape == (3, 0)
+        none = in_loop(functools.partial(jax.lax.top_k, k=0))(np.ones((8, 8)))
+        assert [y.shape for y in none] == [(8, 0)] * 2
 
 
 @pytest.mark.parametrize("f", [jnp.sort, jax.lax.top_k])
@@ -143,6 +145,14 @@ def test_few_steps_are_not_worth_a_program_on_another_thread(f):
     assert is_written_out(8, 8) and is_written_out(2, 4, 8)
     assert not is_written_out(7, 8) and not is_written_out(2, 3, 8)
     assert is_written_out(1, 3)  # few operations
+
+
+def test_a_branch_in_a_loop_is_in_the_loop():
+    def f(x):
+        return jax.lax.cond(x[0] > 0, jnp.sort, jnp.negative, x)
+
+    x = np.arange(128.0).reshape(8, 16)[:, :8] * -1 + 60
+    check(in_loop(f), x)
 
 
 def test_a_loop_of_unknown_length_may_have_many_steps():

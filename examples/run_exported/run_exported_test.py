@@ -34,14 +34,18 @@ def exported(function, *operands):
     ]
 
 
-def run(folder, function, *operands, libraries=(KIT, EXAMPLES)):
-    """(what the run writes to stdout, its sentence of an error)."""
+def run(folder, function, *operands, libraries=(KIT, EXAMPLES), lacks=0):
+    """(what the run writes to stdout, its sentence of an error).
+
+    Its stdin lacks so many bytes of the operands.
+    """
     program, kept = exported(function, *operands)
     (folder / "program").write_bytes(program)
+    given = b"".join(x.tobytes() for x in kept)
     shapes = [f"{XLA[x.dtype.name]}{[*x.shape]}" for x in kept]
     ended = subprocess.run(
         [PROGRAM, PLUGIN, folder / "program", *libraries, *shapes],
-        input=b"".join(x.tobytes() for x in kept),
+        input=given[: len(given) - lacks],
         capture_output=True,
         check=False,
         # Another XLA than JAX's ends at a flag that it does not know.
@@ -114,6 +118,15 @@ def test_an_error_is_one_sentence(tmp_path, has_result):
     got, said = run(tmp_path, lambda: ends("nobody.has_it"))
     assert said.startswith("run_exported: compiling the program: ")
     assert "nobody.has_it" in said and got == b""
+
+
+def test_operands_that_stdin_lacks(tmp_path):
+    x = np.ones((4, 3), "f")
+    got, said = run(tmp_path, jnp.negative, x, lacks=4)
+    assert (got, said) == (
+        b"",
+        "run_exported: stdin has fewer bytes than the arguments\n",
+    )
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,11 @@ _RIGHT = {"target": "Symbol"}
 
 # Mistake -> (attributes with it, the target that fails, what the error says).
 _MISTAKES = {
+    "empty": (
+        _handlers({"": "Symbol"}),
+        "_exports",
+        ["handlers[\"\"]", "refuses an empty target"],
+    ),
     "dollar": (
         _handlers({"$target": "Symbol"}),
         "_exports",

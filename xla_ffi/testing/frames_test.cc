@@ -144,6 +144,21 @@ TEST(MistakesTest, EveryMistakeOnce) {
                               "an attribute more"}) {
     EXPECT_EQ(mistakes.count(mistake), 1u) << mistake;
   }
+  const CallFrame without_w = CallFrame()
+                                  .Arg(data, {2, 3})
+                                  .Ret(data, {2, 3})
+                                  .Ret(numbers, {2, 4})
+                                  .Attr("count", int64_t{4})
+                                  .Attr("eps", 0.5)
+                                  .Attr("mode", "fast");
+  std::set<std::string> of_eps;
+  for (const Mistake& mistake : Mistakes(kSignature, without_w)) {
+    of_eps.insert(mistake.what);
+  }
+  for (const char* mistake :
+       {"eps of -1.000000", "eps of inf", "eps of nan", "no eps"}) {
+    EXPECT_EQ(of_eps.count(mistake), 1u) << mistake;
+  }
   // Right in themselves: x alone says how many rows of which dtype there are.
   EXPECT_EQ(mistakes.count("operand x: dtype 12"), 0u);
   EXPECT_EQ(mistakes.count("operand w: an axis fewer"), 0u);

@@ -253,6 +253,19 @@ TEST(SortBF16Test, NansKeepOnlyTheirSign) {
   EXPECT_EQ(payload, want);
 }
 
+TEST(SortBF16Test, NansOfLongRowsKeepOnlyTheirSign) {
+  const int64_t n = 1 << 20;
+  std::vector<uint16_t> key(2 * n, 0x3f80), out(2 * n);
+  key[1] = key[n + 1] = 0x7f81;
+  SortOperand operand = OperandOf(key, &out);
+  operand.code = OrderedKey<BFloat16>(false);
+  operand.is_bf16 = true;
+  testing::ThreadedPool pool(8);
+  ASSERT_TRUE(Sort(ProblemOf(2, n, {operand}), pool));
+  EXPECT_EQ(out[n - 1], 0x7fc0);
+  EXPECT_EQ(out[2 * n - 1], 0x7fc0);
+}
+
 TEST(SortShapeTest, NoRowsAndEmptyRowsAreNoWork) {
   std::vector<float> none;
   EXPECT_TRUE(Sort(ProblemOf(0, 5, {OperandOf(none, &none)}), {}));

@@ -1,0 +1,13 @@
+"""A program ends when it starts if its XLA refuses one of its handlers."""
+
+import subprocess
+import sys
+
+
+def test_it_says_why():
+    ended = subprocess.run(
+        [sys.argv[1]], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode < 0
+    assert ended.stderr.startswith("newer: registering handler test.newer: ")
+    assert "99" in ended.stderr
