@@ -237,8 +237,15 @@ size_t SweepSteps(Tape<S>& tape, size_t end) {
       return end;
     }
     const auto* const rows = tape.steps.template Pop<OfSlots>(kStates);
+    // Two sums, as each product waits for the one before it in its sum.
     sums = rows[0].Times(of_slot[0]);
-    for (int i = 1; i < kStates; ++i) sums.AddTimes(of_slot[i], rows[i]);
+    if constexpr (kStates > 1) {
+      OfSlots odd = rows[1].Times(of_slot[1]);
+      for (int i = 2; i < kStates; ++i) {
+        (i % 2 == 1 ? odd : sums).AddTimes(of_slot[i], rows[i]);
+      }
+      sums.AddTimes(1, odd);
+    }
   }
 }
 
