@@ -78,6 +78,9 @@ def test_several_dimensions_of_each_kind():
     # Batch a b, rows m o, products i j, columns p.
     lhs, rhs = random(2, 3, 2, 5, 2, 2), random(2, 4, 2, 3, 5)
     check(functools.partial(jnp.einsum, "aimbjo,jpaib->abmop"), lhs, rhs)
+    # The left batch is one behind the other, the right one is not.
+    lhs, rhs = random(5, 6, 4, 4), random(6, 5, 4, 4)
+    check(products(((3,), (2,)), ((0, 1), (1, 0))), lhs, rhs)
 
 
 def test_derivatives_are_called_but_not_larger_matrices():

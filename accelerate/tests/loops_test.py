@@ -199,11 +199,11 @@ def test_orthogonal_factors_of_zeros_and_large_numbers(mode):
     zeros = [(a.copy(),) for a in made]
     for (a,) in zeros:
         a[:, :, 0] = 0  # nothing to reflect
-    negative = [(a.copy(),) for a in made]
-    for (a,) in negative:
-        a[:, 0, 0] = -0.0  # whose sign decides that of the factors
+    begun = [(a.copy(),) for a in (*made, *made)]
+    for i, (a,) in enumerate(begun):
+        a[:, 0, 0] = (0.0, -0.0)[i % 2]  # whose sign decides the factors'
     large = [((1e30 * a).astype(np.float32),) for a in made]
-    check(in_loop(of_each(factor)), *negative)
+    check(in_loop(of_each(factor)), *begun)
     check(in_loop(of_each(lambda x: factor(x)[1])), *zeros)
     check(in_loop(of_each(lambda x: factor(x)[0])), *large)
 

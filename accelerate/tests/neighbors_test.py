@@ -108,6 +108,11 @@ def test_a_function_of_a_constant_and_of_an_array():
     check_equal({"": (both, (x,))})
 
 
+def test_what_a_constant_and_an_array_make_is_no_constant():
+    text = program(lambda x: jnp.sort(1 - x), normal(4000))
+    assert "xla_ffi_accelerate.sort" in text
+
+
 def test_sums_of_what_is_sorted_along_another_axis():
     x, y = normal(130, 33), normal(33, 130, 4)
 

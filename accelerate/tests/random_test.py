@@ -174,3 +174,17 @@ def test_exported_with_a_symbolic_size():
         shape = jax.ShapeDtypeStruct((n,), x.dtype)
         exported = jax.export.export(jax.jit(f))(shape)
     assert bits(exported.call(x)) == want
+
+
+def test_64_bits_of_a_program_that_is_lowered_without_x64():
+    def draw(key):
+        return jax.random.bits(key, (300,), np.uint64)
+
+    key = jax.random.key(3)
+    want = draw(key)
+    with xla_ffi_accelerate.enabled("random"):
+        traced = jax.jit(draw).trace(key)
+        with jax.enable_x64(False):
+            lowered = traced.lower()
+    assert "@xla_ffi_accelerate." in lowered.as_text()
+    assert bits(lowered.compile()(key)) == bits(want)

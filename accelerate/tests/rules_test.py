@@ -144,6 +144,13 @@ def test_an_invented_parameter_leaves_every_operation_to_jax(name, monkeypatch):
     assert _lowering.reasons(name) == [said]
 
 
+@pytest.mark.parametrize("name", registry.RULES)
+def test_an_invented_parameter_is_a_reason(name):
+    """Also of what is in a loop, which is looked at before it is lowered."""
+    for rule in registry.RULES[name]:
+        assert "invented" in rule.reason([], {"invented": None})
+
+
 @pytest.mark.parametrize("which", ["covers", "call", "partitions"])
 def test_a_rule_that_takes_any_parameter_is_refused(which):
     functions = {"covers": lambda x: None, "call": lambda x: x}

@@ -156,7 +156,7 @@ TEST(MistakesTest, EveryMistakeOnce) {
     of_eps.insert(mistake.what);
   }
   for (const char* mistake :
-       {"eps of -1.000000", "eps of inf", "eps of nan", "no eps"}) {
+       {"eps of -1", "eps of inf", "eps of nan", "no eps"}) {
     EXPECT_EQ(of_eps.count(mistake), 1u) << mistake;
   }
   // Right in themselves: x alone says how many rows of which dtype there are.

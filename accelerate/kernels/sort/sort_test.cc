@@ -105,7 +105,7 @@ using Types = ::testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t,
                                uint32_t, int64_t, uint64_t, float, double>;
 TYPED_TEST_SUITE(SortTest, Types);
 
-// Rows of two keys and a payload, and of the first key alone, against the
+// Rows of one to three keys and a payload, and of the first key alone, against the
 // standard library's stable sort.
 template <typename T>
 void CheckAgainstStableSort(int64_t rows, int64_t n, int64_t threads,
@@ -117,7 +117,7 @@ void CheckAgainstStableSort(int64_t rows, int64_t n, int64_t threads,
     second[i] = static_cast<int16_t>(random() % 5);
     payload[i] = static_cast<uint32_t>(random());
   }
-  for (const int64_t num_keys : {1, 2}) {
+  for (const int64_t num_keys : {1, 2, 3}) {
     std::vector<T> want_key;
     std::vector<int16_t> want_second;
     std::vector<uint32_t> want_payload;
@@ -127,7 +127,10 @@ void CheckAgainstStableSort(int64_t rows, int64_t n, int64_t threads,
       std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
         if (Less(key[a], key[b])) return true;
         if (Less(key[b], key[a]) || num_keys == 1) return false;
-        return second[a] < second[b];
+        if (second[a] != second[b] || num_keys == 2) {
+          return second[a] < second[b];
+        }
+        return payload[a] < payload[b];
       });
       for (const int64_t i : order) {
         want_key.push_back(key[i]);
