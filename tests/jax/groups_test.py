@@ -115,6 +115,23 @@ def test_arrays_with_too_few_axes():
     assert "numbered: groups: expected arrays whose first axes" in text
 
 
+COUNT = """
+void count(kit::In<float> a, kit::In<float> x, kit::Out<int32_t> y) {
+  y[0] = kit::groups<0, 0>(a, x).size();
+}"""
+
+
+@pytest.mark.parametrize("sizes", [(3, 4), (4, 3)])
+def test_arrays_whose_axes_differ(sizes):
+    @xla_ffi_kit.inline(COUNT, axes="(n),(m)->()")
+    def count(a, x):
+        return jnp.zeros((), np.int32)
+
+    arrays = [np.ones(n, np.float32) for n in sizes]
+    text = said(lambda: jax.block_until_ready(count(*arrays)))
+    assert "count: groups: expected arrays whose first axes" in text
+
+
 # Solves of sparse matrices with one pattern: each is factored once for all
 # right sides, and says by which factors. The derivative solves, too.
 SOLVE = """

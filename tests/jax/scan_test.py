@@ -173,6 +173,47 @@ def test_many_steps_and_more_results_than_one_a_step():
         close(got, want, 1e-4)
 
 
+def test_variables_have_in_the_end_what_the_steps_made():
+    code = """
+    A s[2] = {0, 1}, most = 0;
+    kit::scan(x.size(), s, most,
+              [&]<typename A>(int64_t i, A (&s)[2], A& most) {
+      s[0] += x[i];
+      s[1] *= x[i];
+      most = std::max(most, x[i]);
+    });
+    out[0] = s[0] * s[1] + most;
+    """
+
+    def made(x):
+        return x.sum(-1, keepdims=True) * x.prod(-1, keepdims=True) + x.max(
+            -1, keepdims=True
+        )
+
+    op = rows(code, dtypes="f32")(made)
+    x = jnp.float32([[0.5, 2, 1.5], [3, 0.25, 1]])
+    close(op(x), made(x), 1e-6)
+    slopes = (jax.grad(lambda x, f=f: f(x).sum())(x) for f in (op, made))
+    close(*slopes, 1e-5)
+
+
+def test_a_scan_of_no_steps():
+    code = """
+    A s = 2;
+    kit::scan(x.size() - 3, s, [&]<typename A>(int64_t i, A& s) { s *= x[i]; });
+    out[0] = s * x[0];
+    """
+
+    def twice(x):
+        return 2 * x[..., :1]
+
+    op = rows(code, dtypes="f32")(twice)
+    for x in (jnp.float32([[3, 4, 5]]), jnp.float32([[3, 4]])):
+        np.testing.assert_array_equal(op(x), twice(x))
+        slopes = jax.grad(lambda x: op(x).sum())(x)
+        np.testing.assert_array_equal(slopes, 2 * np.eye(*x.shape))
+
+
 def test_an_inline_string():
     @xla_ffi_kit.inline(
         """

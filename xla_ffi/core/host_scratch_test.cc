@@ -90,6 +90,8 @@ TEST(HostScratchTest, TakesWholePagesAndNoMore) {
 
 TEST(HostScratchTest, IsNullWhereThereIsNoMemory) {
   EXPECT_EQ(HostScratch<uint64_t>(int64_t{1} << 60).get(), nullptr);
+  // Their bytes are 0 in 64 bits.
+  EXPECT_EQ(HostScratch<uint64_t>(int64_t{1} << 61).get(), nullptr);
   EXPECT_EQ(HostScratch<uint64_t>(std::numeric_limits<int64_t>::max()).get(),
             nullptr);
 }

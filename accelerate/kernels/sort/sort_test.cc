@@ -105,8 +105,8 @@ using Types = ::testing::Types<int8_t, uint8_t, int16_t, uint16_t, int32_t,
                                uint32_t, int64_t, uint64_t, float, double>;
 TYPED_TEST_SUITE(SortTest, Types);
 
-// Rows of one to three keys and a payload, and of the first key alone, against the
-// standard library's stable sort.
+// Rows of one to three keys and a payload, and of the first key alone, against
+// the standard library's stable sort.
 template <typename T>
 void CheckAgainstStableSort(int64_t rows, int64_t n, int64_t threads,
                             int pattern, std::mt19937_64& random) {

@@ -32,7 +32,7 @@ namespace kit {
 inline constexpr size_t kTapeBytes = size_t{1} << 30;
 inline constexpr char kTapeVariable[] = "XLA_FFI_KIT_TAPE_BYTES";
 // Bytes of tapes that a process keeps for later calls.
-inline constexpr size_t kKeptBytes = size_t{1} << 28;
+inline constexpr size_t kKeptBytes = size_t{1} << 27;
 
 }  // namespace kit
 
