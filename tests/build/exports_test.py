@@ -1,4 +1,4 @@
-"""A handler library exports its handlers, its types and the table's entry point.
+"""A handler library exports handlers, types and the table's entry point.
 
 And nothing else.
 """

@@ -9,5 +9,6 @@ def test_it_says_why():
         [sys.argv[1]], capture_output=True, text=True, check=False
     )
     assert ended.returncode < 0
-    assert ended.stderr.startswith("newer: registering handler test.newer: ")
-    assert "99" in ended.stderr
+    # XLA logs some lines, too.
+    assert "newer: registering handler test.newer: " in ended.stderr
+    assert "0.99" in ended.stderr

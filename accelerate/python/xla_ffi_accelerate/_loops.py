@@ -108,7 +108,7 @@ def _steps(parameters: Mapping[str, object]) -> float:
         if (
             test.primitive.name == "lt"
             and isinstance(end, Literal)
-            and np.issubdtype(end.aval.dtype, np.integer)
+            and np.asarray(end.val).dtype.kind in "iu"
         ):
             return max(float(end.val), 1.0)
     return math.inf

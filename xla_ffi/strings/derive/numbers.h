@@ -243,8 +243,7 @@ KIT_NUMBERS(operator+, false, Slopes::kOnes, x + y, S(1), S(1))
 KIT_NUMBERS(operator-, false, Slopes::kOnes, x - y, S(1), S(-1))
 KIT_NUMBERS(operator*, false, Slopes::kFactors, x* y, y, x)
 // One division for both slopes.
-KIT_NUMBERS(operator/, false, Slopes::kOthers, x / y, S(1) / y,
-            -v * (S(1) / y))
+KIT_NUMBERS(operator/, false, Slopes::kOthers, x / y, S(1) / y, -v*(S(1) / y))
 
 #define KIT_COMPARISON(name)                             \
   template <typename X, typename Y, IfNumbers<X, Y> = 0> \
