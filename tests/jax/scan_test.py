@@ -200,7 +200,8 @@ def test_variables_have_in_the_end_what_the_steps_made():
 def test_a_scan_of_no_steps():
     code = """
     A s = 2;
-    kit::scan(x.size() - 40, s, [&]<typename A>(int64_t i, A& s) { s *= x[i]; });
+    kit::scan(x.size() - 40, s,
+              [&]<typename A>(int64_t i, A& s) { s *= x[i]; });
     for (int64_t i = 0; i < x.size(); ++i) out[i] = s * x[i];
     """
 
