@@ -1,4 +1,4 @@
-// Huge pages for large results that nobody has touched yet.
+// Huge pages for large results, and other memory, that nobody has touched yet.
 //
 // XLA's CPU client allocates results with malloc, which maps every one above 32
 // MiB freshly. Writing 64 MiB then takes 16384 page faults, which take longer

@@ -22,7 +22,7 @@
 #include <new>
 #include <type_traits>
 
-#include "xla_ffi/core/environment.h"
+#include "xla_ffi/core/output_pages.h"
 #include "xla_ffi/strings/derive/numbers.h"
 
 namespace kit {
@@ -154,8 +154,6 @@ class OfCall {
 class Block {
  public:
   static constexpr size_t kAlign = 64, kLarge = size_t{1} << 12;
-  // From here on in pages of 2 MiB, if the system has them.
-  static constexpr size_t kHuge = size_t{1} << 22;
 
   Block() = default;
   Block(const Block&) = delete;
@@ -175,11 +173,7 @@ class Block {
       made = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (made == MAP_FAILED) made = nullptr;
-#ifdef MADV_HUGEPAGE
-      if (made != nullptr && bytes >= kHuge && xla_ffi_kit::UsesHugePages()) {
-        madvise(made, bytes, MADV_HUGEPAGE);
-      }
-#endif
+      if (made != nullptr) xla_ffi_kit::AdviseHugePages(made, bytes);
     }
     if (made != nullptr) data_ = static_cast<char*>(made), size_ = bytes;
     return data_;
